@@ -1,0 +1,69 @@
+//! Backends that cannot be used: they are listed, and say why.
+
+use std::fmt;
+
+use super::{Backend, DeviceInfo, Memory, PointerInfo, Transfer};
+use crate::dlpack::raw::{DLDevice, device_type};
+use crate::error::{Error, Result};
+
+/// A backend that this build or this version lacks.
+pub struct Absent {
+    name: &'static str,
+    device_types: &'static [i32],
+    why: &'static str,
+}
+
+/// CUDA devices, pinned and managed memory.
+pub const CUDA: Absent = Absent {
+    name: "cuda",
+    device_types: &[device_type::CUDA, device_type::CUDA_HOST, device_type::CUDA_MANAGED],
+    why: if cfg!(feature = "cuda") {
+        "this version has no CUDA transfers yet"
+    } else {
+        "built without the feature \"cuda\""
+    },
+};
+
+/// OpenCL devices.
+pub const OPENCL: Absent = Absent {
+    name: "opencl",
+    device_types: &[device_type::OPENCL],
+    why: if cfg!(feature = "opencl") {
+        "this version has no OpenCL transfers yet"
+    } else {
+        "built without the feature \"opencl\""
+    },
+};
+
+impl Backend for Absent {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn serves(&self, device_type: i32) -> bool {
+        self.device_types.contains(&device_type)
+    }
+
+    fn available(&self) -> Result<(), &'static str> {
+        Err(self.why)
+    }
+
+    fn describe(&self, text: &mut dyn fmt::Write) -> fmt::Result {
+        text.write_str(self.why)
+    }
+
+    fn list_devices(&self, _show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {}
+
+    fn detect_pointer(&self, _address: u64) -> Option<PointerInfo> {
+        None
+    }
+
+    fn allocate(&self, device: DLDevice, _size: u64, _alignment: u64) -> Result<Memory> {
+        Err(Error::Unavailable { backend: self.name, device, why: self.why })
+    }
+
+    unsafe fn transfer(&self, _job: &Transfer, _source: u64, _destination: u64) -> Result<()> {
+        let device = DLDevice { device_type: self.device_types[0], device_id: 0 };
+        Err(Error::Unavailable { backend: self.name, device, why: self.why })
+    }
+}

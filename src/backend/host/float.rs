@@ -1,0 +1,290 @@
+//! Floating point formats that Rust lacks, each correctly rounded (to nearest, ties to even) from a
+//! float32. What comes from a wider type arrives as a float32 that was rounded to odd, which keeps the
+//! one rounding that follows correct: float32 has more than two bits to spare over all of them.
+//!
+//! Everything here is straight-line code with selects, so that loops over it are vectorised.
+#![forbid(unsafe_code)]
+
+/// IEEE 754 binary16.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct F16(pub u16);
+
+/// The upper half of a float32.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Bf16(pub u16);
+
+const SIGN: u32 = 0x8000_0000;
+const INFINITY: u32 = 0x7f80_0000;
+const QUIET: u32 = 0x0040_0000;
+
+impl F16 {
+    /// Rounds. NaN keeps its sign and upper payload bits and becomes quiet, as in hardware.
+    pub fn round<const SATURATE: bool>(value: f32) -> F16 {
+        let bits = value.to_bits();
+        let magnitude = bits & !SIGN;
+        // Subnormal results: adding 0.5 leaves units of 2^-24 in the low bits, rounded by the adder.
+        let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0x3f00_0000);
+        let even = (magnitude >> 13) & 1;
+        let normal = magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + even) >> 13;
+        let nan = 0x7e00 | (magnitude >> 13) & 0x1ff;
+        let finite = if magnitude < 0x3880_0000 { subnormal } else { normal };
+        let limit = if SATURATE { 0x7bff } else { 0x7c00 };
+        // 65520 is halfway to what would be the next finite value.
+        let half = if magnitude >= 0x477f_f000 { limit } else { finite };
+        let half = if magnitude > INFINITY { nan } else { half };
+        F16((half | (bits & SIGN) >> 16) as u16)
+    }
+
+    /// Exact. NaN becomes quiet.
+    pub fn widen(self) -> f32 {
+        let bits = u32::from(self.0);
+        let shifted = (bits & 0x7fff) << 13;
+        let exponent = shifted & (0x7c00 << 13);
+        // A subnormal is 2^-14 plus its fraction, less 2^-14.
+        let subnormal = (f32::from_bits(shifted + (113 << 23)) - f32::from_bits(113 << 23)).to_bits();
+        let normal = shifted + (112 << 23);
+        let special = shifted + (224 << 23);
+        let special = if special > INFINITY { special | QUIET } else { special };
+        let magnitude = if exponent == 0 { subnormal } else { normal };
+        let magnitude = if exponent == 0x7c00 << 13 { special } else { magnitude };
+        f32::from_bits(magnitude | (bits & 0x8000) << 16)
+    }
+}
+
+impl Bf16 {
+    /// Rounds. NaN keeps its sign only, as in ml_dtypes.
+    pub fn round<const SATURATE: bool>(value: f32) -> Bf16 {
+        let bits = value.to_bits();
+        let magnitude = bits & !SIGN;
+        let rounded = (magnitude + 0x7fff + ((magnitude >> 16) & 1)) >> 16;
+        let rounded = if SATURATE { rounded.min(0x7f7f) } else { rounded };
+        let rounded = if magnitude > INFINITY { 0x7fc0 } else { rounded };
+        Bf16((rounded | (bits & SIGN) >> 16) as u16)
+    }
+
+    /// Exact; bits are kept.
+    pub fn widen(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+}
+
+/// A float64 as a float32, rounded to odd: cut off, with the last bit set where anything was lost.
+pub fn round_to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    let back = f64::from(nearest);
+    let bits = nearest.to_bits();
+    // Step back where rounding went away from zero (infinity steps back to the largest finite).
+    let cut = bits - u32::from(back.abs() > value.abs());
+    let odd = cut | u32::from(back != value);
+    f32::from_bits(if value.is_nan() { bits } else { odd })
+}
+
+/// A float32 clamped to finite values; NaN stays.
+pub fn finite_f32(value: f32) -> f32 {
+    value.clamp(-f32::MAX, f32::MAX)
+}
+
+/// A float64 clamped to finite values; NaN stays.
+pub fn finite_f64(value: f64) -> f64 {
+    value.clamp(-f64::MAX, f64::MAX)
+}
+
+/// A format of at most 8 bits: sign, exponent, fraction; 0 exponent is subnormal.
+#[derive(Clone, Copy)]
+pub struct Small {
+    /// Bits of the fraction.
+    fraction: u32,
+    bias: u32,
+    /// Largest finite code without its sign.
+    largest: u32,
+    /// Code without its sign of what is larger: infinity, NaN, or the largest.
+    overflow: u32,
+    /// What a NaN becomes when its sign is clear, and when it is set.
+    nan: [u8; 2],
+    sign: u32,
+    /// Zero has one sign: the negative's code is NaN.
+    unsigned_zero: bool,
+    /// Codes from here on, without the sign, are NaN, except `overflow` where that is infinity.
+    first_special: u32,
+}
+
+/// The places of [`SMALL`].
+pub const FLOAT8_E3M4: usize = 0;
+pub const FLOAT8_E4M3: usize = 1;
+pub const FLOAT8_E4M3B11FNUZ: usize = 2;
+pub const FLOAT8_E4M3FN: usize = 3;
+pub const FLOAT8_E4M3FNUZ: usize = 4;
+pub const FLOAT8_E5M2: usize = 5;
+pub const FLOAT8_E5M2FNUZ: usize = 6;
+pub const FLOAT6_E2M3FN: usize = 7;
+pub const FLOAT6_E3M2FN: usize = 8;
+pub const FLOAT4_E2M1FN: usize = 9;
+
+/// With infinities, as IEEE 754 would have it.
+const fn ieee(fraction: u32, bias: u32, infinity: u32) -> Small {
+    let nan = infinity as u8 | 1 << (fraction - 1);
+    Small {
+        fraction,
+        bias,
+        largest: infinity - 1,
+        overflow: infinity,
+        nan: [nan, nan | 0x80],
+        sign: 0x80,
+        unsigned_zero: false,
+        first_special: infinity,
+    }
+}
+
+/// Finite, with NaN in the place of the negative zero.
+const fn fnuz(fraction: u32, bias: u32) -> Small {
+    Small {
+        fraction,
+        bias,
+        largest: 0x7f,
+        overflow: 0x80,
+        nan: [0x80; 2],
+        sign: 0x80,
+        unsigned_zero: true,
+        first_special: 0x80,
+    }
+}
+
+/// Finite, without NaN, for which ml_dtypes gives the zero of the other sign.
+const fn finite(fraction: u32, bias: u32, sign: u32) -> Small {
+    Small {
+        fraction,
+        bias,
+        largest: sign - 1,
+        overflow: sign - 1,
+        nan: [sign as u8, 0],
+        sign,
+        unsigned_zero: false,
+        first_special: sign,
+    }
+}
+
+/// The small formats but float8_e8m0fnu.
+pub const SMALL: [Small; 10] = [
+    ieee(4, 3, 0x70),
+    ieee(3, 7, 0x78),
+    fnuz(3, 11),
+    Small { largest: 0x7e, overflow: 0x7f, nan: [0x7f, 0xff], first_special: 0x7f, ..ieee(3, 7, 0x78) },
+    fnuz(3, 8),
+    ieee(2, 15, 0x7c),
+    fnuz(2, 16),
+    finite(3, 1, 0x20),
+    finite(2, 3, 0x20),
+    finite(1, 1, 0x08),
+];
+
+impl Small {
+    /// Rounds a float32 that is exact or rounded to odd.
+    #[inline(always)]
+    pub fn round<const SATURATE: bool>(self, value: f32) -> u8 {
+        let bits = value.to_bits();
+        let magnitude = bits & !SIGN;
+        let lost = 23 - self.fraction;
+        // Subnormal results: adding a power of two whose unit is the format's smallest step rounds there.
+        let step = f32::from_bits((127 + 1 - self.bias - self.fraction + 23) << 23);
+        let subnormal = (f32::from_bits(magnitude) + step).to_bits().wrapping_sub(step.to_bits());
+        let even = (magnitude >> lost) & 1;
+        let rebias = (127 - self.bias) << 23;
+        let normal = magnitude.wrapping_sub(rebias).wrapping_add((1 << (lost - 1)) - 1 + even) >> lost;
+        let code = if magnitude < rebias + (1 << 23) { subnormal } else { normal };
+        let beyond = code > self.largest || magnitude >= INFINITY;
+        let overflow = if SATURATE { self.largest } else { self.overflow };
+        let code = if beyond { overflow } else { code };
+        let negative = bits >> 31;
+        let no_sign = self.unsigned_zero && (code == 0 || code == 0x80);
+        let signed = if no_sign { code } else { code | (negative * self.sign) };
+        let nan = if negative == 0 { self.nan[0] } else { self.nan[1] };
+        if magnitude > INFINITY { nan } else { signed as u8 }
+    }
+
+    /// The bits of the float32 that a code stands for, exactly.
+    const fn widen(self, code: u8) -> u32 {
+        let negative = (code as u32 & self.sign) != 0;
+        let magnitude = code as u32 & (self.sign - 1);
+        let sign = if negative { SIGN } else { 0 };
+        if self.unsigned_zero && magnitude == 0 && negative {
+            return SIGN | INFINITY | QUIET;
+        }
+        if magnitude >= self.first_special {
+            return sign
+                | INFINITY
+                | if magnitude == self.overflow && self.nan[0] as u32 != magnitude { 0 } else { QUIET };
+        }
+        let exponent = magnitude >> self.fraction;
+        let fraction = magnitude & ((1 << self.fraction) - 1);
+        if exponent > 0 {
+            return sign | (exponent + 127 - self.bias) << 23 | fraction << (23 - self.fraction);
+        }
+        if fraction == 0 {
+            return sign;
+        }
+        // A subnormal of the format is a normal float32: its leading bit becomes the implicit one.
+        let shift = self.fraction + fraction.leading_zeros() - 31;
+        let rest = (fraction << shift) & ((1 << self.fraction) - 1);
+        sign | (1 + 127 - self.bias - shift) << 23 | rest << (23 - self.fraction)
+    }
+}
+
+/// Rounds to float8_e8m0fnu, a power of two, as ml_dtypes does: ties go up; zero, negative numbers
+/// and infinity have no place and become NaN; what is smaller becomes the smallest.
+#[inline(always)]
+pub fn round_e8m0<const SATURATE: bool>(value: f32) -> u8 {
+    let bits = value.to_bits();
+    let normal = bits.wrapping_add(0x0040_0000) >> 23;
+    let subnormal = u32::from(bits > 0x0040_0000);
+    let code = if bits < 0x0080_0000 { subnormal } else { normal };
+    let code = if SATURATE && bits <= INFINITY { code.min(0xfe) } else { code.min(0xff) };
+    let code = if bits == INFINITY && !SATURATE { 0xff } else { code };
+    // Zero, NaN, and everything with its sign set.
+    if bits == 0 || bits > INFINITY { 0xff } else { code as u8 }
+}
+
+const fn widen_e8m0(code: u8) -> u32 {
+    match code {
+        0 => 0x0040_0000,
+        0xff => INFINITY | QUIET,
+        _ => (code as u32) << 23,
+    }
+}
+
+/// For each code, the bits of the float32 that it stands for. Codes of less than 8 bits repeat, so that
+/// what a padded byte has above them does not matter.
+pub type Decoded = [u32; 256];
+
+const fn decoded(format: Small) -> Decoded {
+    let mut table = [0; 256];
+    let mut code = 0;
+    while code < 256 {
+        table[code] = format.widen((code as u32 & (2 * format.sign - 1)) as u8);
+        code += 1;
+    }
+    table
+}
+
+/// One for each of [`SMALL`].
+pub static DECODED: [Decoded; SMALL.len()] = {
+    let mut tables = [[0; 256]; SMALL.len()];
+    let mut index = 0;
+    while index < SMALL.len() {
+        tables[index] = decoded(SMALL[index]);
+        index += 1;
+    }
+    tables
+};
+
+/// The one for float8_e8m0fnu.
+pub static DECODED_E8M0: Decoded = {
+    let mut table = [0; 256];
+    let mut code = 0;
+    while code < 256 {
+        table[code] = widen_e8m0(code as u8);
+        code += 1;
+    }
+    table
+};

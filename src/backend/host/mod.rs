@@ -1,0 +1,138 @@
+//! The host: its memory and its processor.
+
+mod bits;
+mod cast;
+mod copy;
+mod float;
+mod walk;
+
+use std::fmt;
+
+use super::job::{Cleared, Transfer, Work};
+use super::{Backend, DeviceInfo, Memory, MemoryKind, PointerInfo};
+use crate::dlpack::raw::{DLDevice, device_type};
+use crate::error::{Error, Result};
+
+/// The one host.
+pub struct Host;
+
+/// Its DLPack pair.
+pub const DEVICE: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
+
+impl Backend for Host {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn serves(&self, device_type: i32) -> bool {
+        device_type == device_type::CPU
+    }
+
+    fn available(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    fn describe(&self, text: &mut dyn fmt::Write) -> fmt::Result {
+        write!(text, "{}, {}", std::env::consts::ARCH, std::env::consts::OS)
+    }
+
+    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {
+        let (total_memory, free_memory) = memory_sizes();
+        let model = processor_model();
+        let name = model.as_deref().unwrap_or(std::env::consts::ARCH);
+        show(DeviceInfo { device: DEVICE, total_memory, free_memory }, &name);
+    }
+
+    fn detect_pointer(&self, address: u64) -> Option<PointerInfo> {
+        let info = PointerInfo { memory: MemoryKind::Host, device: None, base: 0, size: 0 };
+        // A device's driver reserves addresses too: while one is loaded that is not asked, a mapped
+        // address may be its.
+        (is_mapped(address) && !a_device_driver_is_loaded()).then_some(info)
+    }
+
+    fn allocate(&self, device: DLDevice, size: u64, alignment: u64) -> Result<Memory> {
+        Memory::on_host(device, size, alignment)
+    }
+
+    unsafe fn transfer(&self, job: &Transfer, source: u64, destination: u64) -> Result<()> {
+        let source = source as usize as *const u8;
+        let destination = destination as usize as *mut u8;
+        // SAFETY: the caller vouches for every place of the job.
+        let kept = unsafe {
+            if let Some(Cleared { folded, room }) = &job.cleared {
+                walk::copy_bits(folded, 0, *room, source, destination);
+            }
+            match job.work {
+                Work::Move { size } => {
+                    walk::copy(&job.folded, size as usize, source, destination);
+                    true
+                }
+                Work::MoveBits { bits, room } => {
+                    walk::copy_bits(&job.folded, bits, room, source, destination);
+                    true
+                }
+                Work::Cast(cast) => walk::cast(&job.folded, &cast, source, destination),
+            }
+        };
+        match job.work {
+            Work::Cast(cast) if !kept => {
+                Err(Error::ValueLost { from: cast.from.dtype(), to: cast.to.dtype() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Total and available bytes; 0: unknown.
+fn memory_sizes() -> (u64, u64) {
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return (0, 0) };
+    let field = |name: &str| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.trim_start_matches(':').trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    let bytes = |name: &str| field(name).unwrap_or(0) * 1024;
+    (bytes("MemTotal"), bytes("MemAvailable"))
+}
+
+fn processor_model() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// Whether the process has a page at the address.
+fn is_mapped(address: u64) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: sysconf reads a constant; mincore looks at the page table only, and writes one byte.
+        unsafe {
+            let page = libc::sysconf(libc::_SC_PAGESIZE) as u64;
+            let mut resident = 0u8;
+            let start = (address & !(page - 1)) as usize as *mut libc::c_void;
+            address != 0 && libc::mincore(start, 1, &mut resident) == 0
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = address;
+        false
+    }
+}
+
+/// Whether somebody has loaded a driver whose memory has addresses in this process.
+fn a_device_driver_is_loaded() -> bool {
+    #[cfg(unix)]
+    {
+        [c"libcuda.so.1", c"libamdhip64.so", c"libze_loader.so.1"].iter().any(|name| {
+            // SAFETY: NOLOAD opens nothing; what it returns is closed at once.
+            unsafe {
+                let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+                !library.is_null() && libc::dlclose(library) == 0
+            }
+        })
+    }
+    #[cfg(not(unix))]
+    {
+        true
+    }
+}

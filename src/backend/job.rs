@@ -1,0 +1,154 @@
+//! The job that a backend gets: two places to walk together, folded to the fewest axes, and what to
+//! do with each element.
+#![forbid(unsafe_code)]
+
+use crate::dlpack::raw::DLDataType;
+use crate::dtype::{self, Scalar, Storage};
+use crate::layout::{Axis, Folded};
+
+/// One side of a transfer, before folding.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// Type of an element.
+    pub dtype: DLDataType,
+    /// Whether elements of less than a byte take whole bytes.
+    pub padded: bool,
+    /// Strides in elements.
+    pub strides: &'a [i64],
+}
+
+/// What happens to each element on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// So many bytes are copied. Both sides count bytes.
+    Move {
+        /// Bytes of an element.
+        size: u64,
+    },
+    /// So many bits are copied and the destination's others cleared. Both sides count bits.
+    MoveBits {
+        /// Bits of an element.
+        bits: u64,
+        /// Bits that it takes in the destination.
+        room: u64,
+    },
+    /// A value changes its type.
+    Cast(Cast),
+}
+
+/// A change of type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cast {
+    /// What is read.
+    pub from: Scalar,
+    /// What is written.
+    pub to: Scalar,
+    /// The source counts bits.
+    pub from_bits: bool,
+    /// The destination counts bits.
+    pub to_bits: bool,
+    /// Values beyond the range become its limits.
+    pub saturate: bool,
+    /// Stop at a value that does not survive.
+    pub exact: bool,
+}
+
+/// How values may change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// See [`Cast::saturate`].
+    pub saturate: bool,
+    /// See [`Cast::exact`].
+    pub exact: bool,
+}
+
+/// A folded job. Offsets are from the first element of each side.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// The axes, outermost first, in the units that `work` says.
+    pub folded: Folded,
+    /// What happens to each element.
+    pub work: Work,
+    /// Where lanes leave bits of their element over: those are cleared first.
+    pub cleared: Option<Cleared>,
+}
+
+/// Elements of the destination that are cleared.
+#[derive(Clone, Copy, Debug)]
+pub struct Cleared {
+    /// Their axes; the destination counts bits.
+    pub folded: Folded,
+    /// Bits of an element.
+    pub room: u64,
+}
+
+impl Transfer {
+    /// Folds two sides of one shape, of which no extent is 0.
+    pub fn new(shape: &[i64], source: Side<'_>, destination: Side<'_>, rules: Rules) -> Transfer {
+        let from = Storage::of(source.dtype, source.padded);
+        let to = Storage::of(destination.dtype, destination.padded);
+        if source.dtype == destination.dtype {
+            let bytes = from.is_bytes() && to.is_bytes() && from == to;
+            let unit = if bytes { 8 } else { 1 };
+            let steps = ((from.bits / unit) as i64, (to.bits / unit) as i64);
+            let folded = Folded::new(axes(shape, source, destination, steps));
+            let bits = u64::from(source.dtype.bits) * u64::from(source.dtype.lanes);
+            let work = if bytes {
+                Work::Move { size: from.bytes() }
+            } else {
+                Work::MoveBits { bits, room: to.bits }
+            };
+            return Transfer { folded, work, cleared: None };
+        }
+
+        let (Some(mut from_scalar), Some(mut to_scalar)) =
+            (Scalar::of(source.dtype), Scalar::of(destination.dtype))
+        else {
+            unreachable!("the plan lets scalars through only")
+        };
+        let lanes = i64::from(source.dtype.lanes);
+        // Elements of less than a byte start within one, unless each has a byte of its own.
+        let in_bits =
+            |side: Side<'_>| dtype::is_subbyte(side.dtype) && (!side.padded || side.dtype.lanes > 1);
+        let (from_bits, to_bits) = (in_bits(source), in_bits(destination));
+        let step = |storage: Storage, bits: bool| (storage.bits / if bits { 1 } else { 8 }) as i64;
+        let lane = |scalar: Scalar, bits: bool| i64::from(scalar.bits()) / if bits { 1 } else { 8 };
+        let steps = (step(from, from_bits), step(to, to_bits));
+        let lanes_axis = Axis {
+            extent: lanes,
+            source: lane(from_scalar, from_bits),
+            destination: lane(to_scalar, to_bits),
+        };
+        // A complex number is a pair of reals where both sides are.
+        let mut parts_axis = Axis { extent: 1, source: 0, destination: 0 };
+        if let (Some(from_part), Some(to_part)) = (from_scalar.complex_part(), to_scalar.complex_part()) {
+            (from_scalar, to_scalar) = (from_part, to_part);
+            parts_axis =
+                Axis { extent: 2, source: lane(from_scalar, false), destination: lane(to_scalar, false) };
+        }
+        // A single lane has no step, which for padded elements is not even whole.
+        let inner = [lanes_axis, parts_axis].into_iter().filter(|axis| axis.extent > 1);
+        let folded = Folded::new(axes(shape, source, destination, steps).chain(inner));
+        let Rules { saturate, exact } = rules;
+        let cast = Cast { from: from_scalar, to: to_scalar, from_bits, to_bits, saturate, exact };
+        let cleared = (to_bits && to.bits != u64::from(to_scalar.bits()) * lanes as u64).then(|| Cleared {
+            folded: Folded::new(axes(shape, destination, destination, (0, steps.1))),
+            room: to.bits,
+        });
+        Transfer { folded, work: Work::Cast(cast), cleared }
+    }
+}
+
+fn axes<'a>(
+    shape: &'a [i64],
+    source: Side<'a>,
+    destination: Side<'a>,
+    steps: (i64, i64),
+) -> impl Iterator<Item = Axis> + 'a {
+    shape.iter().zip(source.strides.iter().zip(destination.strides)).map(move |(extent, (from, to))| Axis {
+        extent: *extent,
+        // An axis of extent 1 is never stepped along, however large its stride.
+        source: from.wrapping_mul(steps.0),
+        destination: to.wrapping_mul(steps.1),
+    })
+}

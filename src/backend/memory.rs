@@ -1,0 +1,119 @@
+//! Memory of results: the library's own, or from a caller's allocator.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use crate::dlpack::raw::DLDevice;
+use crate::error::{Error, Result};
+
+/// A caller's allocator. The functions are called from any thread, and `user` must outlive every
+/// result that came from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocator {
+    /// Passed to both functions.
+    pub user: *mut c_void,
+    /// Returns `size` bytes aligned to `alignment` on a device, or NULL.
+    pub allocate: AllocateFn,
+    /// Takes them back.
+    pub deallocate: DeallocateFn,
+}
+
+/// `(user, device_type, device_id, size, alignment, stream)`
+pub type AllocateFn = unsafe extern "C" fn(*mut c_void, i32, i32, usize, usize, i64) -> *mut c_void;
+/// `(user, device_type, device_id, pointer, size, stream)`
+pub type DeallocateFn = unsafe extern "C" fn(*mut c_void, i32, i32, *mut c_void, usize, i64);
+
+/// Memory that goes back where it came from when this is dropped.
+#[derive(Debug)]
+pub struct Memory {
+    pointer: NonNull<u8>,
+    size: usize,
+    origin: Origin,
+}
+
+#[derive(Debug)]
+enum Origin {
+    /// Rust's allocator, which is malloc's.
+    Host { alignment: usize },
+    /// A caller's.
+    Caller { allocator: Allocator, device: DLDevice, stream: i64 },
+}
+
+impl Memory {
+    /// The library's own, on the host. `size` is not 0, `alignment` a power of two.
+    pub fn on_host(device: DLDevice, size: u64, alignment: u64) -> Result<Memory> {
+        let error = Error::OutOfMemory { device, bytes: size, alignment };
+        let (Ok(bytes), Ok(align)) = (usize::try_from(size), usize::try_from(alignment)) else {
+            return Err(error);
+        };
+        let layout = Layout::from_size_align(bytes, align).map_err(|_| error)?;
+        debug_assert!(bytes > 0);
+        // SAFETY: the layout is not empty.
+        let pointer = NonNull::new(unsafe { alloc(layout) }).ok_or(error)?;
+        Ok(Memory { pointer, size: bytes, origin: Origin::Host { alignment: align } })
+    }
+
+    /// From a caller's allocator, whose answer is checked.
+    pub fn from_caller(
+        allocator: Allocator,
+        device: DLDevice,
+        size: u64,
+        alignment: u64,
+        stream: i64,
+    ) -> Result<Memory> {
+        let error = Error::OutOfMemory { device, bytes: size, alignment };
+        let (Ok(bytes), Ok(align)) = (usize::try_from(size), usize::try_from(alignment)) else {
+            return Err(error);
+        };
+        let DLDevice { device_type, device_id } = device;
+        // SAFETY: the caller gave this function for this use.
+        let pointer =
+            unsafe { (allocator.allocate)(allocator.user, device_type, device_id, bytes, align, stream) };
+        let pointer = NonNull::new(pointer.cast()).ok_or(error)?;
+        let memory = Memory { pointer, size: bytes, origin: Origin::Caller { allocator, device, stream } };
+        let address = memory.address() as usize;
+        if address.is_multiple_of(align) {
+            Ok(memory)
+        } else {
+            Err(Error::AllocatorMisaligned { address, alignment: align })
+        }
+    }
+
+    /// Its first byte.
+    pub fn address(&self) -> u64 {
+        self.pointer.as_ptr() as usize as u64
+    }
+
+    /// Sets every byte to 0; for host memory only.
+    pub fn clear(&mut self) {
+        // SAFETY: the memory is ours, and `size` bytes long.
+        unsafe { self.pointer.write_bytes(0, self.size) };
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match &self.origin {
+            Origin::Host { alignment } => {
+                // SAFETY: allocated with this layout, which was valid then.
+                unsafe {
+                    dealloc(self.pointer.as_ptr(), Layout::from_size_align_unchecked(self.size, *alignment));
+                }
+            }
+            Origin::Caller { allocator, device, stream } => {
+                // SAFETY: it came from this allocator, and goes back once.
+                unsafe {
+                    (allocator.deallocate)(
+                        allocator.user,
+                        device.device_type,
+                        device.device_id,
+                        self.pointer.as_ptr().cast(),
+                        self.size,
+                        *stream,
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What calls share: limits of threads and staging memory, and the backends.
+
+use crate::backend::{self, Backend, PointerInfo};
+use crate::error::{Error, Result};
+use crate::plan::{ConvertOptions, Plan, Route, Step};
+
+/// Limits of a context; the default sets none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContextOptions {
+    /// Host copies use at most this many threads; 0: as many as the process may run on.
+    pub num_threads: u32,
+    /// Upper bound of pinned staging memory a device, in bytes; 0: the default.
+    pub staging_bytes: u64,
+}
+
+/// What calls share. Safe to use from many threads at once; results do not need it any more.
+#[derive(Debug, Default)]
+pub struct Context {
+    options: ContextOptions,
+}
+
+impl Context {
+    /// A context with limits of its own.
+    pub const fn new(options: ContextOptions) -> Context {
+        Context { options }
+    }
+
+    /// The process-wide one.
+    pub fn global() -> &'static Context {
+        static GLOBAL: Context = Context::new(ContextOptions { num_threads: 0, staging_bytes: 0 });
+        &GLOBAL
+    }
+
+    /// Its limits.
+    pub fn options(&self) -> ContextOptions {
+        self.options
+    }
+
+    /// Every backend there is, available or not.
+    pub fn backends(&self) -> &'static [&'static dyn Backend] {
+        backend::all()
+    }
+
+    /// What the drivers that already run in this process say of an address; none is started.
+    pub fn detect_pointer(&self, address: u64) -> Option<PointerInfo> {
+        // Devices first: the host knows only that a page is there.
+        self.backends().iter().rev().find_map(|backend| backend.detect_pointer(address))
+    }
+
+    /// Whether the backends that a plan needs are there.
+    pub(crate) fn admit(&self, plan: &Plan, options: &ConvertOptions) -> Result<()> {
+        if options.verify_pointer && !crate::dlpack::view::is_host_readable(plan.from) {
+            backend::for_device(plan.from)?;
+        }
+        if plan.steps.contains(&Step::Transfer) {
+            if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {
+                backend::for_device(plan.from)?;
+            }
+            if matches!(plan.route, Route::Upload | Route::Peer | Route::Staged) {
+                backend::for_device(plan.target.device)?;
+            }
+        }
+        // A caller's allocator makes pinned memory without us.
+        if plan.steps.contains(&Step::Allocate) && options.allocator.is_none() {
+            backend::for_device(plan.target.device)?;
+        }
+        Ok(())
+    }
+
+    /// The backend that does a plan's transfer.
+    pub(crate) fn transferring(&self, plan: &Plan) -> Result<&'static dyn Backend> {
+        match plan.route {
+            Route::ZeroCopy | Route::Host => Ok(&backend::host::Host),
+            Route::Upload => backend::for_device(plan.target.device),
+            _ => backend::for_device(plan.from),
+        }
+    }
+
+    /// Whether an address is where its tensor says, as far as a running driver knows.
+    pub(crate) fn verify_pointer(&self, plan: &Plan, address: Option<u64>) -> Result<()> {
+        let Some(found) =
+            address.and_then(|address| self.detect_pointer(address)).and_then(|info| info.device)
+        else {
+            return Ok(());
+        };
+        if found == plan.from { Ok(()) } else { Err(Error::DeclaredDevice { declared: plan.from, found }) }
+    }
+}

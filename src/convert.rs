@@ -1,0 +1,173 @@
+//! Runs plans: shares memory or makes it, moves the data, and hands the result out.
+
+use std::ptr::NonNull;
+
+use crate::backend::job::{Rules, Side};
+use crate::backend::{self, Memory, Transfer};
+use crate::context::Context;
+use crate::dlpack::managed::{Keep, Managed, Parts, release};
+use crate::dlpack::raw::{
+    DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+};
+use crate::dlpack::view::TensorView;
+use crate::dtype::{Casting, Storage};
+use crate::error::Result;
+use crate::layout::{self, MAX_NDIM};
+use crate::plan::{self, ConvertOptions, Plan, Report, Route};
+
+/// Plans a conversion and checks that its backends are there.
+pub fn plan(context: &Context, source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
+    let plan = plan::convert(source, options)?;
+    context.admit(&plan, options)?;
+    Ok(plan)
+}
+
+/// Converts a tensor and takes it over. On failure it is still the caller's.
+///
+/// # Safety
+/// `source` is a managed tensor that the caller owns, and `view` is what it holds: as much readable
+/// memory as it says.
+pub unsafe fn convert(
+    context: &Context,
+    source: NonNull<DLManagedTensorVersioned>,
+    view: &TensorView<'_>,
+    options: &ConvertOptions,
+) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
+    let plan = plan(context, view, options)?;
+    let report = Report::from(&plan);
+    if options.verify_pointer {
+        context.verify_pointer(&plan, view.address())?;
+    }
+    if plan.route == Route::ZeroCopy {
+        let result = Managed::allocate(view.shape.len())?;
+        let parts = Parts {
+            data: view.data,
+            device: plan.target.device,
+            dtype: view.dtype,
+            shape: view.shape,
+            strides: view.strides,
+            byte_offset: view.byte_offset,
+            // Whoever copied it before, the library did not.
+            flags: view.flags & !DLPACK_FLAG_BITMASK_IS_COPIED,
+        };
+        return Ok((result.finish(parts, Keep::Versioned(source)), report));
+    }
+    // SAFETY: the view is readable, as the caller says.
+    let result = unsafe { copied(context, view, &plan, options)? };
+    // SAFETY: the caller gave it up, and its data is no longer read.
+    unsafe { release(source.as_ptr()) };
+    Ok((result, report))
+}
+
+/// Copies a borrowed tensor.
+///
+/// # Safety
+/// `view` is as much readable memory as it says.
+pub unsafe fn copy(
+    context: &Context,
+    view: &TensorView<'_>,
+    options: &ConvertOptions,
+) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
+    let plan = plan::copy(view, options)?;
+    context.admit(&plan, options)?;
+    if options.verify_pointer {
+        context.verify_pointer(&plan, view.address())?;
+    }
+    // SAFETY: the view is readable, as the caller says.
+    Ok((unsafe { copied(context, view, &plan, options)? }, Report::from(&plan)))
+}
+
+/// Copies into memory that is there.
+///
+/// # Safety
+/// Both views are as much memory as they say, readable and writable.
+pub unsafe fn copy_into(
+    context: &Context,
+    source: &TensorView<'_>,
+    destination: &TensorView<'_>,
+    options: &ConvertOptions,
+) -> Result<Report> {
+    let plan = plan::copy_into(source, destination, options)?;
+    context.admit(&plan, options)?;
+    if options.verify_pointer {
+        context.verify_pointer(&plan, source.address())?;
+    }
+    if !source.facts.empty {
+        let side =
+            Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };
+        // SAFETY: the caller vouches for both, and the plan has refused overlap.
+        unsafe { transfer(context, &plan, source, side, start(destination), options)? };
+    }
+    Ok(Report::from(&plan))
+}
+
+/// Makes a new tensor of a view.
+///
+/// # Safety
+/// As [`copy`].
+unsafe fn copied(
+    context: &Context,
+    view: &TensorView<'_>,
+    plan: &Plan,
+    options: &ConvertOptions,
+) -> Result<NonNull<DLManagedTensorVersioned>> {
+    let target = &plan.target;
+    let ndim = view.shape.len();
+    let mut strides = [0; MAX_NDIM];
+    let strides = &mut strides[..ndim];
+    layout::dense_strides(view.shape, view.strides, target.order, strides);
+    let result = Managed::allocate(ndim)?;
+    let mut parts = Parts {
+        data: 0,
+        device: target.device,
+        dtype: target.dtype,
+        shape: view.shape,
+        strides,
+        byte_offset: 0,
+        flags: DLPACK_FLAG_BITMASK_IS_COPIED
+            | if target.padded { DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED } else { 0 },
+    };
+    if view.facts.empty {
+        return Ok(result.finish(parts, Keep::Nothing));
+    }
+    let (size, alignment) = (plan.bytes_written, target.alignment);
+    let mut memory = match options.allocator {
+        Some(allocator) => {
+            Memory::from_caller(allocator, target.device, size, alignment, options.dst_stream)?
+        }
+        None => backend::for_device(target.device)?.allocate(target.device, size, alignment)?,
+    };
+    if !Storage::of(target.dtype, target.padded).is_bytes() {
+        // Packed elements are written into the bytes of their neighbours.
+        memory.clear();
+    }
+    let side = Side { dtype: target.dtype, padded: target.padded, strides };
+    // SAFETY: the view is readable, and the memory new and as large as the plan says.
+    unsafe { transfer(context, plan, view, side, memory.address(), options)? };
+    parts.data = memory.address();
+    Ok(result.finish(parts, Keep::Memory(memory)))
+}
+
+/// Moves the elements of a view, which is not empty.
+///
+/// # Safety
+/// Every element of both sides is where it says; they do not overlap.
+unsafe fn transfer(
+    context: &Context,
+    plan: &Plan,
+    view: &TensorView<'_>,
+    destination: Side<'_>,
+    destination_start: u64,
+    options: &ConvertOptions,
+) -> Result<()> {
+    let source = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
+    let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
+    let job = Transfer::new(view.shape, source, destination, rules);
+    // SAFETY: as the caller says.
+    unsafe { context.transferring(plan)?.transfer(&job, start(view), destination_start) }
+}
+
+/// The address of a view's first element; a handle as it is.
+fn start(view: &TensorView<'_>) -> u64 {
+    view.address().unwrap_or(view.data)
+}

@@ -1,0 +1,233 @@
+//! The managed tensors that go out: one allocation that holds the C struct, its shape and strides,
+//! and what must stay alive until its deleter runs.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+use super::raw::{
+    DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION,
+    DLPACK_MINOR_VERSION, DLPackVersion, DLTensor, device_type,
+};
+use crate::backend::Memory;
+use crate::error::{Error, Result};
+
+/// What a tensor keeps alive.
+#[derive(Debug)]
+pub enum Keep {
+    /// Nothing: it has no data.
+    Nothing,
+    /// The tensor whose memory it shares.
+    Versioned(NonNull<DLManagedTensorVersioned>),
+    /// Likewise, of the older generation.
+    Legacy(NonNull<DLManagedTensor>),
+    /// Memory that was made for it.
+    Memory(Memory),
+    /// Memory of the caller's, who is told when it is no longer used.
+    Owner {
+        /// Passed to `release`.
+        owner: *mut c_void,
+        /// Called once, on any thread; None: there is nothing to do.
+        release: Option<unsafe extern "C" fn(*mut c_void)>,
+    },
+}
+
+impl Keep {
+    /// Lets go of it.
+    ///
+    /// # Safety
+    /// Once; nothing uses the memory any more, and what it points to is still valid.
+    unsafe fn release(self) {
+        // SAFETY: the caller's promise is what each of these asks for.
+        unsafe {
+            match self {
+                Keep::Nothing => {}
+                Keep::Versioned(tensor) => release(tensor.as_ptr()),
+                Keep::Legacy(tensor) => release_legacy(tensor.as_ptr()),
+                Keep::Memory(memory) => drop(memory),
+                Keep::Owner { owner, release } => {
+                    if let Some(release) = release {
+                        release(owner);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Calls a tensor's deleter, if it has one. Safe for any major version: the deleter's place is part
+/// of every one.
+///
+/// # Safety
+/// `tensor` is NULL or a managed tensor that the caller owns, which it gives up.
+pub unsafe fn release(tensor: *mut DLManagedTensorVersioned) {
+    if tensor.is_null() {
+        return;
+    }
+    // SAFETY: not NULL, so a managed tensor.
+    unsafe {
+        if let Some(deleter) = (&raw const (*tensor).deleter).read_unaligned() {
+            deleter(tensor);
+        }
+    }
+}
+
+/// The same for the older generation.
+///
+/// # Safety
+/// As [`release`].
+pub unsafe fn release_legacy(tensor: *mut DLManagedTensor) {
+    if tensor.is_null() {
+        return;
+    }
+    // SAFETY: not NULL, so a managed tensor.
+    unsafe {
+        if let Some(deleter) = (&raw const (*tensor).deleter).read_unaligned() {
+            deleter(tensor);
+        }
+    }
+}
+
+/// The two generations of managed tensors.
+pub trait Generation: Sized + 'static {
+    /// Fills the struct in. `context` goes to `manager_ctx`.
+    fn make(dl_tensor: DLTensor, flags: u64, context: *mut c_void) -> Self;
+    /// Where [`delete`] finds its block.
+    fn context(&self) -> *mut c_void;
+}
+
+impl Generation for DLManagedTensorVersioned {
+    fn make(dl_tensor: DLTensor, flags: u64, manager_ctx: *mut c_void) -> Self {
+        let version = DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: DLPACK_MINOR_VERSION };
+        DLManagedTensorVersioned { version, manager_ctx, deleter: Some(delete::<Self>), flags, dl_tensor }
+    }
+
+    fn context(&self) -> *mut c_void {
+        self.manager_ctx
+    }
+}
+
+impl Generation for DLManagedTensor {
+    fn make(dl_tensor: DLTensor, _flags: u64, manager_ctx: *mut c_void) -> Self {
+        DLManagedTensor { dl_tensor, manager_ctx, deleter: Some(delete::<Self>) }
+    }
+
+    fn context(&self) -> *mut c_void {
+        self.manager_ctx
+    }
+}
+
+/// Everything of a tensor but its owner. `shape` and `strides` are as long as each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// Address or handle.
+    pub data: u64,
+    /// Where it is.
+    pub device: DLDevice,
+    /// Type of an element.
+    pub dtype: DLDataType,
+    /// Extents of the axes.
+    pub shape: &'a [i64],
+    /// Strides in elements.
+    pub strides: &'a [i64],
+    /// Bytes from `data` to the first element.
+    pub byte_offset: u64,
+    /// `DLPACK_FLAG_BITMASK_*`.
+    pub flags: u64,
+}
+
+/// The block of a managed tensor, followed by its shape and its strides.
+#[repr(C)]
+struct Block<T> {
+    tensor: T,
+    keep: Keep,
+    ndim: usize,
+}
+
+/// A block whose tensor is not handed out yet: first allocated, so that nothing can fail once there
+/// is something to keep, then finished.
+pub struct Managed<T: Generation> {
+    block: NonNull<Block<T>>,
+    ndim: usize,
+}
+
+impl<T: Generation> Managed<T> {
+    fn layout(ndim: usize) -> (Layout, usize) {
+        let dims = Layout::array::<i64>(2 * ndim).expect("at most 64 axes");
+        Layout::new::<Block<T>>().extend(dims).expect("at most 64 axes")
+    }
+
+    /// Room for a tensor of so many axes.
+    pub fn allocate(ndim: usize) -> Result<Managed<T>> {
+        let (layout, _) = Self::layout(ndim);
+        // SAFETY: the layout is not empty.
+        let block = NonNull::new(unsafe { alloc(layout) }.cast());
+        let device = DLDevice { device_type: device_type::CPU, device_id: 0 };
+        let error =
+            Error::OutOfMemory { device, bytes: layout.size() as u64, alignment: layout.align() as u64 };
+        Ok(Managed { block: block.ok_or(error)?, ndim })
+    }
+
+    /// The tensor, owned by the caller until its deleter is called. Axes of extent 1 get the compact
+    /// stride, pinned and managed memory id 0, and address devices a `byte_offset` of 0.
+    pub fn finish(self, parts: Parts<'_>, keep: Keep) -> NonNull<T> {
+        debug_assert_eq!((parts.shape.len(), parts.strides.len()), (self.ndim, self.ndim));
+        let block = self.block.as_ptr();
+        let ndim = self.ndim;
+        std::mem::forget(self);
+        let (_, dims_offset) = Self::layout(ndim);
+        let (mut data, mut byte_offset) = (parts.data, parts.byte_offset);
+        if parts.shape.contains(&0) {
+            // Which a handle keeps: its consumers look the device up by it.
+            if !super::view::is_opaque(parts.device) {
+                (data, byte_offset) = (0, 0);
+            }
+        } else if !super::view::is_opaque(parts.device) {
+            (data, byte_offset) = (data.wrapping_add(byte_offset), 0);
+        }
+        let mut device = super::view::normalised(parts.device);
+        if super::view::is_host_readable(device) {
+            device.device_id = 0;
+        }
+        // SAFETY: the block was allocated with room for the struct and twice ndim numbers behind it.
+        unsafe {
+            let shape: *mut i64 = block.byte_add(dims_offset).cast();
+            let strides = shape.add(ndim);
+            ptr::copy_nonoverlapping(parts.shape.as_ptr(), shape, ndim);
+            ptr::copy_nonoverlapping(parts.strides.as_ptr(), strides, ndim);
+            let dl_tensor = DLTensor {
+                data: data as usize as *mut c_void,
+                device,
+                ndim: ndim as i32,
+                dtype: parts.dtype,
+                shape,
+                strides,
+                byte_offset,
+            };
+            block.write(Block { tensor: T::make(dl_tensor, parts.flags, block.cast()), keep, ndim });
+            NonNull::new_unchecked(&raw mut (*block).tensor)
+        }
+    }
+}
+
+impl<T: Generation> Drop for Managed<T> {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and never handed out: finish() forgets itself.
+        unsafe { dealloc(self.block.as_ptr().cast(), Self::layout(self.ndim).0) };
+    }
+}
+
+/// The deleter of every tensor that this library hands out. Any thread, no lock, once.
+unsafe extern "C" fn delete<T: Generation>(tensor: *mut T) {
+    if tensor.is_null() {
+        return;
+    }
+    // SAFETY: `tensor` came from `finish`, whose block its context points to; DLPack calls a deleter
+    // once, so nothing else uses the block. The block goes first: `keep` may call foreign code.
+    unsafe {
+        let block: *mut Block<T> = (*tensor).context().cast();
+        let Block { keep, ndim, .. } = block.read();
+        dealloc(block.cast(), Managed::<T>::layout(ndim).0);
+        keep.release();
+    }
+}

@@ -1,0 +1,236 @@
+//! The one way in and out of every function: a closure in, a status out.
+
+use std::cell::Cell;
+use std::fmt::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use super::types::*;
+use crate::error::{Error, Excerpt, Result};
+
+/// Runs the body of a function. Its error goes to the caller's struct, if there is one; a panic, which
+/// would be a bug, becomes AB_E_INTERNAL.
+///
+/// # Safety
+/// `error` is NULL or points to an `ab_error` whose `struct_size` is set.
+pub unsafe fn boundary(error: *mut ab_error, body: impl FnOnce() -> Result<()>) -> ab_status {
+    let outcome = guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let room = unsafe { output(error, "error") };
+        // An error struct that cannot be written is an error that cannot be told.
+        room.map_or(AB_E_INVALID_ARGUMENT, |room| {
+            let result = guarded(body).unwrap_or_else(|text| Err(Error::Internal(text)));
+            let status = result.map_or_else(|error| status_of(&error), |()| AB_OK);
+            if let Some(room) = room {
+                // SAFETY: output() has checked that there is room.
+                unsafe { write_error(error, room, status, result.as_ref().err()) };
+            }
+            status
+        })
+    });
+    outcome.unwrap_or(AB_E_INTERNAL)
+}
+
+/// Runs a function that has no error to tell; `fallback` is what it returns after a panic.
+pub fn quietly<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+    guarded(body).unwrap_or(fallback)
+}
+
+thread_local! {
+    /// How many bodies of ours this thread is in.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, Excerpt> {
+    silence_panics();
+    DEPTH.with(|depth| {
+        depth.set(depth.get() + 1);
+        let outcome = catch_unwind(AssertUnwindSafe(body));
+        depth.set(depth.get() - 1);
+        outcome.map_err(|payload| {
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            Excerpt::new(text.unwrap_or("a panic without a text"))
+        })
+    })
+}
+
+/// Nothing is printed, not even of a bug: it is told in the error. Panics elsewhere in a program that
+/// links this crate are shown as before.
+fn silence_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if DEPTH.try_with(Cell::get).unwrap_or(0) == 0 {
+                previous(info);
+            }
+        }));
+    });
+}
+
+/// An error's number.
+fn status_of(error: &Error) -> ab_status {
+    match error {
+        Error::Null { .. }
+        | Error::StructTooSmall { .. }
+        | Error::StructTooLarge { .. }
+        | Error::Option { .. }
+        | Error::Flags { .. }
+        | Error::NdimDiffers { .. }
+        | Error::ShapeDiffers { .. }
+        | Error::AllocatorMisaligned { .. } => AB_E_INVALID_ARGUMENT,
+        Error::Tensor { .. } => AB_E_INVALID_TENSOR,
+        Error::DlpackVersion { .. } | Error::StructTooNew { .. } => AB_E_VERSION,
+        Error::NoBackend { .. }
+        | Error::DeviceId { .. }
+        | Error::ConsumerDevice { .. }
+        | Error::DeclaredDevice { .. } => AB_E_UNSUPPORTED_DEVICE,
+        Error::Cast { .. } | Error::Lanes { .. } | Error::DtypeText { .. } | Error::ConsumerDtype { .. } => {
+            AB_E_UNSUPPORTED_DTYPE
+        }
+        Error::ConsumerShape { .. } | Error::ConsumerLayout { .. } => AB_E_UNSUPPORTED_LAYOUT,
+        Error::Unavailable { .. } => AB_E_BACKEND_UNAVAILABLE,
+        Error::CopyRequired { .. } | Error::BorrowedSource => AB_E_COPY_REQUIRED,
+        Error::DestinationReadOnly | Error::LegacyReadOnly => AB_E_READ_ONLY,
+        Error::DestinationOverlaps | Error::SourceOverlaps => AB_E_OVERLAP,
+        Error::OutOfMemory { .. } => AB_E_OUT_OF_MEMORY,
+        Error::CastingRule { .. } | Error::ValueLost { .. } => AB_E_LOSSY,
+        Error::Internal(_) => AB_E_INTERNAL,
+    }
+}
+
+/// # Safety
+/// `error` has room for `room` bytes.
+unsafe fn write_error(error: *mut ab_error, room: usize, code: ab_status, cause: Option<&Error>) {
+    let native_code = 0;
+    // SAFETY: the caller vouches for the room, of which struct_size is part and left alone.
+    unsafe {
+        (&raw mut (*error).code).write_unaligned(code);
+        (&raw mut (*error).native_code).write_unaligned(native_code);
+        match cause {
+            // Nothing to tell: an empty message.
+            None => (&raw mut (*error).message).cast::<u8>().write(0),
+            Some(cause) => {
+                let mut message = [0u8; MESSAGE_SIZE];
+                write_text(&mut message, format_args!("{cause}"));
+                let known = room.min(size_of::<ab_error>()) - std::mem::offset_of!(ab_error, message);
+                let place = (&raw mut (*error).message).cast::<u8>();
+                place.copy_from_nonoverlapping(message.as_ptr(), known);
+            }
+        }
+    }
+}
+
+/// Writes a text with snprintf's rules: as much as fits, cut at a character, NUL at its end. Returns
+/// the whole text's length.
+pub fn write_text(buffer: &mut [u8], text: fmt::Arguments<'_>) -> usize {
+    let mut writer = Bounded { buffer, written: 0, length: 0 };
+    // A Bounded never fails, and neither do our own Display implementations.
+    let _ = writer.write_fmt(text);
+    let (written, length) = (writer.written, writer.length);
+    if let Some(end) = buffer.get_mut(written) {
+        *end = 0;
+    }
+    length
+}
+
+struct Bounded<'a> {
+    buffer: &'a mut [u8],
+    written: usize,
+    length: usize,
+}
+
+impl Write for Bounded<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // Once a piece did not fit, nothing that follows it may.
+        let whole = self.written == self.length;
+        self.length += text.len();
+        let room = self.buffer.len().saturating_sub(1) - self.written;
+        if whole {
+            let fits = text.floor_char_boundary(room.min(text.len()));
+            self.buffer[self.written..self.written + fits].copy_from_slice(&text.as_bytes()[..fits]);
+            self.written += fits;
+        }
+        Ok(())
+    }
+}
+
+/// A struct that begins with its size, as C fills it in.
+///
+/// # Safety
+/// It is `repr(C)`, begins with a u32 `struct_size`, and any bytes make one.
+pub unsafe trait Sized32: Copy {
+    /// Its size when it was first released.
+    const FIRST_SIZE: usize = size_of::<Self>();
+}
+
+/// No struct of this ABI is longer: what says so was not filled in.
+const LONGEST: usize = 4096;
+
+/// Checks the struct that a pointer leads to, and returns how many bytes of it may be written. None:
+/// NULL.
+///
+/// # Safety
+/// `pointer` is NULL or readable for as many bytes as its `struct_size` says.
+pub unsafe fn output<T: Sized32>(pointer: *mut T, name: &'static str) -> Result<Option<usize>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: it begins with its size.
+    let size = unsafe { pointer.cast::<u32>().read_unaligned() };
+    checked_size::<T>(size, name).map(|size| Some(size.min(size_of::<T>())))
+}
+
+fn checked_size<T: Sized32>(size: u32, name: &'static str) -> Result<usize> {
+    let bytes = size as usize;
+    if bytes < T::FIRST_SIZE {
+        return Err(Error::StructTooSmall { name, size, minimum: T::FIRST_SIZE });
+    }
+    if bytes > LONGEST {
+        return Err(Error::StructTooLarge { name, size, maximum: LONGEST });
+    }
+    Ok(bytes)
+}
+
+/// Writes a struct, but for its size, into the `room` that [`output`] found.
+///
+/// # Safety
+/// `pointer` is writable for `room` bytes.
+pub unsafe fn write_output<T: Sized32>(pointer: *mut T, room: usize, value: T) {
+    const SIZE: usize = size_of::<u32>();
+    // SAFETY: room is at most the struct's size, and at least its first size.
+    unsafe {
+        let from = (&raw const value).cast::<u8>().add(SIZE);
+        pointer.cast::<u8>().add(SIZE).copy_from_nonoverlapping(from, room - SIZE);
+    }
+}
+
+/// Reads a struct that C filled in; NULL and what an older caller lacks are zero.
+///
+/// # Safety
+/// As [`output`].
+pub unsafe fn input<T: Sized32>(pointer: *const T, name: &'static str) -> Result<T> {
+    // SAFETY: any bytes make a T.
+    let mut value = unsafe { std::mem::zeroed::<T>() };
+    if pointer.is_null() {
+        return Ok(value);
+    }
+    let known = size_of::<T>();
+    // SAFETY: the struct begins with its size, and is readable for so many bytes.
+    unsafe {
+        let size = pointer.cast::<u32>().read_unaligned();
+        let bytes = checked_size::<T>(size, name)?;
+        let from = pointer.cast::<u8>();
+        (&raw mut value).cast::<u8>().copy_from_nonoverlapping(from, bytes.min(known));
+        if let Some(at) = (known..bytes).find(|at| from.add(*at).read() != 0) {
+            return Err(Error::StructTooNew { name, size, known, at });
+        }
+    }
+    Ok(value)
+}
+
+/// Refuses NULL.
+pub fn not_null<T>(pointer: *const T, name: &'static str, expected: &'static str) -> Result<()> {
+    if pointer.is_null() { Err(Error::Null { name, expected }) } else { Ok(()) }
+}

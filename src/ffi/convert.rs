@@ -1,0 +1,435 @@
+//! Converting, copying, planning, and saying what was done.
+
+use std::ffi::c_char;
+use std::ptr::{NonNull, null_mut};
+use std::time::Instant;
+
+use super::boundary::{boundary, input, not_null, output, quietly, write_output, write_text};
+use super::context::context_of;
+use super::types::*;
+use crate::backend::Allocator;
+use crate::consumers;
+use crate::convert;
+use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTensor};
+use crate::dlpack::view::{Dims, TensorView};
+use crate::dtype::Casting;
+use crate::error::{Error, Result};
+use crate::plan::{ConvertOptions, CopyPolicy, LayoutPolicy, Report};
+
+/// Converts a tensor, taking over `source` on success: a zero-copy result calls the source's deleter
+/// when it is itself deleted; after a copy the deleter is called as soon as the data is no longer read.
+/// On failure *out is NULL and source still belongs to the caller, untouched.
+///
+/// The result is owned by the caller and freed by its own deleter (ab_release), on any thread. It has
+/// version 1.3, strides, byte_offset 0 unless its data is a handle, IS_COPIED exactly when the library
+/// copied, and READ_ONLY where it shares read-only memory. Safe from many threads on distinct tensors.
+///
+/// A declared device is trusted unless AB_CONVERT_VERIFY_POINTER is set. For kDLOpenCL `data` must be a
+/// cl_mem: another pointer cannot be told apart, and would crash the OpenCL loader.
+///
+/// @param context  NULL: the default context
+/// @param source   DLPack major version 1, else AB_E_VERSION
+/// @param options  NULL: keep everything, zero copy when possible
+/// @param out      set to the result; NULL on failure
+/// @param report   what was done; may be NULL
+/// @param error    may be NULL
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ab_convert(
+    context: *mut ab_context,
+    source: *mut DLManagedTensorVersioned,
+    options: *const ab_convert_options,
+    out: *mut *mut DLManagedTensorVersioned,
+    report: *mut ab_report,
+    error: *mut ab_error,
+) -> ab_status {
+    let body = || {
+        // SAFETY: the caller vouches for its pointers.
+        unsafe {
+            let out = Out::new(out)?;
+            let report = Timed::new(report)?;
+            let mut dims = Dims::new();
+            let (source, view) = read_managed(source, &mut dims)?;
+            let options = read_options(options)?;
+            let (result, done) = convert::convert(context_of(context), source, &view, &options)?;
+            out.set(result);
+            report.write(done);
+        }
+        Ok(())
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// As ab_convert, from a borrowed tensor: the result is always independent of it, so AB_COPY_NEVER is
+/// AB_E_COPY_REQUIRED.
+///
+/// @param context   NULL: the default context
+/// @param source    borrowed for the call
+/// @param dl_flags  DLPACK_FLAG_BITMASK_* of the managed tensor that it is part of; 0 for a legacy tensor
+/// @param options   NULL: keep everything
+/// @param out       set to the result, which the caller owns; NULL on failure
+/// @param report    what was done; may be NULL
+/// @param error     may be NULL
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ab_copy(
+    context: *mut ab_context,
+    source: *const DLTensor,
+    dl_flags: u64,
+    options: *const ab_convert_options,
+    out: *mut *mut DLManagedTensorVersioned,
+    report: *mut ab_report,
+    error: *mut ab_error,
+) -> ab_status {
+    let body = || {
+        // SAFETY: the caller vouches for its pointers.
+        unsafe {
+            let out = Out::new(out)?;
+            let report = Timed::new(report)?;
+            not_null(source, "source", "a DLTensor")?;
+            let mut dims = Dims::new();
+            let view = TensorView::read(source, dl_flags, "source", &mut dims)?;
+            let options = read_options(options)?;
+            let (result, done) = convert::copy(context_of(context), &view, &options)?;
+            out.set(result);
+            report.write(done);
+        }
+        Ok(())
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Copies into memory that the caller owns: any strides, dtype and device on either side, equal shapes.
+/// The destination must not overlap itself or the source (AB_E_OVERLAP), nor be read-only.
+///
+/// @param context            NULL: the default context
+/// @param source             borrowed for the call
+/// @param source_flags       DLPACK_FLAG_BITMASK_* of the source
+/// @param destination        borrowed for the call; unchanged on failure, except that after AB_E_LOSSY for
+///                           a value its contents are unspecified
+/// @param destination_flags  DLPACK_FLAG_BITMASK_* of the destination
+/// @param options            its flags, casting and streams are used; NULL: none
+/// @param report             what was done; may be NULL
+/// @param error              may be NULL
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ab_copy_into(
+    context: *mut ab_context,
+    source: *const DLTensor,
+    source_flags: u64,
+    destination: *const DLTensor,
+    destination_flags: u64,
+    options: *const ab_convert_options,
+    report: *mut ab_report,
+    error: *mut ab_error,
+) -> ab_status {
+    let body = || {
+        not_null(source, "source", "a DLTensor")?;
+        not_null(destination, "destination", "a DLTensor")?;
+        // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
+        unsafe {
+            let report = Timed::new(report)?;
+            let (mut dims, mut destination_dims) = (Dims::new(), Dims::new());
+            let source = TensorView::read(source, source_flags, "source", &mut dims)?;
+            let destination =
+                TensorView::read(destination, destination_flags, "destination", &mut destination_dims)?;
+            let given = read_struct(options)?;
+            let options = ConvertOptions {
+                casting: casting(given.casting)?,
+                src_stream: given.src_stream,
+                dst_stream: given.dst_stream,
+                ..flags(given.flags)?
+            };
+            let done = convert::copy_into(context_of(context), &source, &destination, &options)?;
+            report.write(done);
+        }
+        Ok(())
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// What ab_convert would do, without doing it: the same status, and the same report but for
+/// nanoseconds. (That a value does not survive AB_CAST_EXACT, or that memory runs out, only doing it
+/// tells.)
+///
+/// @param context   NULL: the default context
+/// @param source    borrowed for the call; its data is not touched
+/// @param dl_flags  DLPACK_FLAG_BITMASK_* of the managed tensor that it is part of; 0 for a legacy tensor
+/// @param options   NULL: keep everything, zero copy when possible
+/// @param report    what would be done; may be NULL
+/// @param error     may be NULL
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ab_plan(
+    context: *mut ab_context,
+    source: *const DLTensor,
+    dl_flags: u64,
+    options: *const ab_convert_options,
+    report: *mut ab_report,
+    error: *mut ab_error,
+) -> ab_status {
+    let body = || {
+        not_null(source, "source", "a DLTensor")?;
+        // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
+        unsafe {
+            let room = output(report, "report")?;
+            let mut dims = Dims::new();
+            let view = TensorView::read(source, dl_flags, "source", &mut dims)?;
+            let options = read_options(options)?;
+            let plan = convert::plan(context_of(context), &view, &options)?;
+            if let Some(room) = room {
+                write_output(report, room, report_of(&Report::from(&plan)));
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Writes one English line: "upload, 1 pass, 12.0 MiB read, 6.0 MiB written (device, dtype)".
+///
+/// @param report    from any of the functions above; NULL or a struct_size that is none: an empty line
+/// @param buffer    gets as much as fits, NUL-terminated; NULL when capacity is 0
+/// @param capacity  bytes of the buffer
+/// @return the length of the whole line without its NUL, as snprintf
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ab_report_describe(
+    report: *const ab_report,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> usize {
+    quietly(0, || {
+        // SAFETY: the caller vouches for its pointers.
+        unsafe {
+            let buffer = text_buffer(buffer, capacity);
+            if report.is_null() {
+                return write_text(buffer, format_args!(""));
+            }
+            let Ok(given) = input(report, "report") else { return write_text(buffer, format_args!("")) };
+            let ab_report {
+                route,
+                reasons,
+                passes,
+                bytes_read,
+                bytes_written,
+                scratch_bytes,
+                nanoseconds,
+                ..
+            } = given;
+            let report =
+                Report { route, reasons, passes, bytes_read, bytes_written, scratch_bytes, nanoseconds };
+            write_text(buffer, format_args!("{report}"))
+        }
+    })
+}
+
+/// A caller's buffer for a text.
+///
+/// # Safety
+/// `buffer` is NULL or has `capacity` writable bytes.
+pub(super) unsafe fn text_buffer<'a>(buffer: *mut c_char, capacity: usize) -> &'a mut [u8] {
+    if buffer.is_null() || capacity == 0 {
+        return &mut [];
+    }
+    // No text is longer than a page; a caller that says "no limit" must not wrap an address.
+    // SAFETY: as the caller says.
+    unsafe { std::slice::from_raw_parts_mut(buffer.cast(), capacity.min(4096)) }
+}
+
+/// Where a result goes: NULL until there is one.
+struct Out(*mut *mut DLManagedTensorVersioned);
+
+impl Out {
+    /// # Safety
+    /// `out` is NULL or writable.
+    unsafe fn new(out: *mut *mut DLManagedTensorVersioned) -> Result<Out> {
+        not_null(out, "out", "where the result goes")?;
+        // SAFETY: not NULL.
+        unsafe { out.write_unaligned(null_mut()) };
+        Ok(Out(out))
+    }
+
+    /// # Safety
+    /// As [`Out::new`].
+    unsafe fn set(self, result: NonNull<DLManagedTensorVersioned>) {
+        // SAFETY: not NULL.
+        unsafe { self.0.write_unaligned(result.as_ptr()) };
+    }
+}
+
+/// A report that is filled in at the end; the clock is read only where somebody asked.
+struct Timed(Option<(*mut ab_report, usize, Instant)>);
+
+impl Timed {
+    /// # Safety
+    /// `report` is NULL or an `ab_report` whose `struct_size` is set.
+    unsafe fn new(report: *mut ab_report) -> Result<Timed> {
+        // SAFETY: the caller vouches for it.
+        let room = unsafe { output(report, "report")? };
+        Ok(Timed(room.map(|room| (report, room, Instant::now()))))
+    }
+
+    /// # Safety
+    /// As [`Timed::new`].
+    unsafe fn write(self, mut done: Report) {
+        if let Some((report, room, start)) = self.0 {
+            done.nanoseconds = start.elapsed().as_nanos() as u64;
+            // SAFETY: new() found the room.
+            unsafe { write_output(report, room, report_of(&done)) };
+        }
+    }
+}
+
+fn report_of(report: &Report) -> ab_report {
+    let Report { route, reasons, passes, bytes_read, bytes_written, scratch_bytes, nanoseconds } = *report;
+    ab_report {
+        struct_size: 0,
+        route,
+        reasons,
+        passes,
+        bytes_read,
+        bytes_written,
+        scratch_bytes,
+        nanoseconds,
+    }
+}
+
+/// Reads a managed tensor, its version first: nothing else of a foreign one is touched.
+///
+/// # Safety
+/// `source` is NULL or a managed tensor.
+pub(super) unsafe fn read_managed<'a>(
+    source: *mut DLManagedTensorVersioned,
+    dims: &'a mut Dims,
+) -> Result<(NonNull<DLManagedTensorVersioned>, TensorView<'a>)> {
+    const ROLE: &str = "source";
+    let Some(managed) = NonNull::new(source) else {
+        return Err(Error::Null { name: ROLE, expected: "a DLManagedTensorVersioned" });
+    };
+    // SAFETY: not NULL, so a managed tensor; the fields behind the version are read once that is known.
+    unsafe {
+        let version = (&raw const (*source).version).read_unaligned();
+        if version.major != DLPACK_MAJOR_VERSION {
+            return Err(Error::DlpackVersion { role: ROLE, major: version.major, minor: version.minor });
+        }
+        let flags = (&raw const (*source).flags).read_unaligned();
+        let view = TensorView::read(&raw const (*source).dl_tensor, flags, ROLE, dims)?;
+        Ok((managed, view))
+    }
+}
+
+/// # Safety
+/// `options` is NULL or an `ab_convert_options` whose `struct_size` is set.
+unsafe fn read_struct(options: *const ab_convert_options) -> Result<ab_convert_options> {
+    // SAFETY: the caller vouches for it.
+    unsafe { input(options, "options") }
+}
+
+/// Reads and checks every option.
+///
+/// # Safety
+/// `options` is NULL or an `ab_convert_options` whose `struct_size` is set, and its allocator NULL or
+/// one.
+unsafe fn read_options(options: *const ab_convert_options) -> Result<ConvertOptions> {
+    if options.is_null() {
+        return Ok(ConvertOptions::default());
+    }
+    // SAFETY: the caller vouches for it.
+    let given = unsafe { read_struct(options)? };
+    let refuse = |name, value: i64, expected| Err(Error::Option { name, value, expected });
+    let device = match given.device.device_type {
+        0 => None,
+        negative if negative < 0 => {
+            return refuse(
+                "options.device.device_type",
+                negative.into(),
+                "a DLPack device type, or 0 to keep",
+            );
+        }
+        _ => Some(given.device),
+    };
+    let dtype = match given.dtype {
+        dtype if dtype.bits == 0 => None,
+        dtype if dtype.lanes == 0 => {
+            return refuse("options.dtype.lanes", 0, "1 unless the type is a vector");
+        }
+        dtype => Some(dtype),
+    };
+    let copy = match given.copy {
+        AB_COPY_IF_NEEDED => CopyPolicy::IfNeeded,
+        AB_COPY_ALWAYS => CopyPolicy::Always,
+        AB_COPY_NEVER => CopyPolicy::Never,
+        other => return refuse("options.copy", other.into(), "AB_COPY_IF_NEEDED, _ALWAYS or _NEVER"),
+    };
+    let layout = match given.layout {
+        AB_LAYOUT_ANY => LayoutPolicy::Any,
+        AB_LAYOUT_C => LayoutPolicy::C,
+        AB_LAYOUT_F => LayoutPolicy::F,
+        AB_LAYOUT_KEEP => LayoutPolicy::Keep,
+        other => return refuse("options.layout", other.into(), "AB_LAYOUT_ANY, _C, _F or _KEEP"),
+    };
+    const LARGEST_ALIGNMENT: u32 = 1 << 30;
+    let alignment = given.alignment;
+    if alignment != 0 && (!alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT) {
+        return refuse("options.alignment", alignment.into(), "0 or a power of two up to 1073741824");
+    }
+    if given.consumers & !consumers::ALL != 0 {
+        let (value, known) = (given.consumers.into(), consumers::ALL.into());
+        return Err(Error::Flags { name: "options.consumers", value, known });
+    }
+    let allocator = if given.allocator.is_null() {
+        None
+    } else {
+        // SAFETY: the caller vouches for it.
+        let ab_allocator { user, allocate, deallocate } = unsafe { given.allocator.read_unaligned() };
+        let missing = |name| Error::Null { name, expected: "a function" };
+        Some(Allocator {
+            user,
+            allocate: allocate.ok_or(missing("options.allocator.allocate"))?,
+            deallocate: deallocate.ok_or(missing("options.allocator.deallocate"))?,
+        })
+    };
+    Ok(ConvertOptions {
+        device,
+        dtype,
+        copy,
+        layout,
+        casting: casting(given.casting)?,
+        alignment,
+        consumers: given.consumers,
+        src_stream: given.src_stream,
+        dst_stream: given.dst_stream,
+        allocator,
+        ..flags(given.flags)?
+    })
+}
+
+fn casting(value: i32) -> Result<Casting> {
+    match value {
+        AB_CAST_UNSAFE => Ok(Casting::Unsafe),
+        AB_CAST_SAME_KIND => Ok(Casting::SameKind),
+        AB_CAST_SAFE => Ok(Casting::Safe),
+        AB_CAST_EXACT => Ok(Casting::Exact),
+        other => Err(Error::Option {
+            name: "options.casting",
+            value: other.into(),
+            expected: "AB_CAST_UNSAFE, _SAME_KIND, _SAFE or _EXACT",
+        }),
+    }
+}
+
+/// The options that are flags, the others at their defaults.
+fn flags(flags: u32) -> Result<ConvertOptions> {
+    const KNOWN: u32 =
+        AB_CONVERT_ASYNC | AB_CONVERT_SATURATE | AB_CONVERT_WRITABLE | AB_CONVERT_VERIFY_POINTER;
+    if flags & !KNOWN != 0 {
+        return Err(Error::Flags { name: "options.flags", value: flags.into(), known: KNOWN.into() });
+    }
+    Ok(ConvertOptions {
+        asynchronous: flags & AB_CONVERT_ASYNC != 0,
+        saturate: flags & AB_CONVERT_SATURATE != 0,
+        writable: flags & AB_CONVERT_WRITABLE != 0,
+        verify_pointer: flags & AB_CONVERT_VERIFY_POINTER != 0,
+        ..ConvertOptions::default()
+    })
+}

@@ -1,0 +1,534 @@
+//! Shapes and strides: bounds, contiguity, overlap, and the folding of two stride sets into one job.
+//!
+//! Strides here are whole: every axis has one, compact on axes whose stride means nothing (see
+//! [`compact_strides`]), and every product fits 63 bits, which `dlpack::TensorView` has checked.
+#![forbid(unsafe_code)]
+
+/// The highest rank there is.
+pub const MAX_NDIM: usize = 64;
+
+/// The order of the axes of a new tensor, outermost first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Row-major: the last axis is innermost.
+    C,
+    /// Column-major: the first axis is innermost.
+    F,
+    /// As the source has them, by the size of its strides.
+    Keep,
+}
+
+/// Number of elements; None where it does not fit 63 bits.
+pub fn num_elements(shape: &[i64]) -> Option<i64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1i64, |count, extent| count.checked_mul(*extent))
+}
+
+/// Row-major strides of a compact tensor. Axes of extent 0 count as 1, so that no stride is 0.
+pub fn compact_strides(shape: &[i64], strides: &mut [i64]) {
+    let mut step = 1i64;
+    for (extent, stride) in shape.iter().zip(strides).rev() {
+        *stride = step;
+        step = step.saturating_mul((*extent).max(1));
+    }
+}
+
+/// Strides of a new, dense tensor. `source` are the strides that [`Order::Keep`] follows.
+pub fn dense_strides(shape: &[i64], source: &[i64], order: Order, strides: &mut [i64]) {
+    let ndim = shape.len();
+    let mut axes = [0u8; MAX_NDIM];
+    let axes = &mut axes[..ndim];
+    for (index, axis) in axes.iter_mut().enumerate() {
+        *axis = index as u8;
+    }
+    match order {
+        Order::C => {}
+        Order::F => axes.reverse(),
+        // Stable, so that axes that share a stride stay row-major; as numpy's order='K'.
+        Order::Keep => insertion_sort(axes, |a, b| {
+            source[usize::from(*a)].unsigned_abs() >= source[usize::from(*b)].unsigned_abs()
+        }),
+    }
+    let mut step = 1i64;
+    for axis in axes.iter().rev() {
+        let axis = usize::from(*axis);
+        strides[axis] = step;
+        step = step.saturating_mul(shape[axis].max(1));
+    }
+}
+
+/// Sorts a short slice, stably, without allocating. `in_order(a, b)`: `a` may stand before `b`.
+fn insertion_sort<T: Copy>(items: &mut [T], in_order: impl Fn(&T, &T) -> bool) {
+    for end in 1..items.len() {
+        let item = items[end];
+        let mut at = end;
+        while at > 0 && !in_order(&items[at - 1], &item) {
+            items[at] = items[at - 1];
+            at -= 1;
+        }
+        items[at] = item;
+    }
+}
+
+/// What the strides of a tensor amount to. Offsets are in elements from the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Some axis is 0.
+    pub empty: bool,
+    /// Compact row-major; size-1 axes and empty tensors never disqualify.
+    pub c_contiguous: bool,
+    /// Compact column-major.
+    pub f_contiguous: bool,
+    /// Compact under some permutation of the axes.
+    pub dense: bool,
+    /// A stride of 0 on an axis longer than 1.
+    pub broadcast: bool,
+    /// A negative stride on an axis longer than 1.
+    pub negative: bool,
+    /// Two indices may share an element.
+    pub overlapping: bool,
+    /// The lowest offset of an element, at most 0.
+    pub lowest: i128,
+    /// The highest offset of an element, at least 0.
+    pub highest: i128,
+}
+
+/// Describes a tensor by its shape and strides.
+pub fn facts(shape: &[i64], strides: &[i64]) -> Facts {
+    let mut facts = Facts {
+        empty: false,
+        c_contiguous: true,
+        f_contiguous: true,
+        dense: true,
+        broadcast: false,
+        negative: false,
+        overlapping: false,
+        lowest: 0,
+        highest: 0,
+    };
+    if shape.contains(&0) {
+        facts.empty = true;
+        return facts;
+    }
+    let mut step = 1i64;
+    for (&extent, &stride) in shape.iter().zip(strides) {
+        if extent == 1 {
+            continue;
+        }
+        facts.f_contiguous &= stride == step;
+        step = step.saturating_mul(extent);
+        facts.broadcast |= stride == 0;
+        facts.negative |= stride < 0;
+        let reach = i128::from(extent - 1) * i128::from(stride);
+        if reach < 0 {
+            facts.lowest += reach;
+        } else {
+            facts.highest += reach;
+        }
+    }
+    let mut step = 1i64;
+    for (&extent, &stride) in shape.iter().zip(strides).rev() {
+        if extent != 1 {
+            facts.c_contiguous &= stride == step;
+            step = step.saturating_mul(extent);
+        }
+    }
+    if !facts.c_contiguous && !facts.f_contiguous {
+        // All elements distinct and their range no longer than their number: no gap, no overlap.
+        facts.overlapping = facts.broadcast || overlaps_itself(shape, strides);
+        let range = facts.highest - facts.lowest + 1;
+        facts.dense = !facts.overlapping && !facts.negative && range == i128::from(step);
+    }
+    facts
+}
+
+/// An axis of two tensors that are walked together. Strides count whatever unit the job uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Axis {
+    /// Number of steps; at least 1.
+    pub extent: i64,
+    /// Step in the source.
+    pub source: i64,
+    /// Step in the destination.
+    pub destination: i64,
+}
+
+/// Axes folded to the fewest that visit the same pairs of places.
+#[derive(Clone, Copy, Debug)]
+pub struct Folded {
+    axes: [Axis; MAX_NDIM + 1],
+    len: usize,
+    /// What flipping added to the source's start, in its unit.
+    pub source_offset: i64,
+    /// What flipping added to the destination's start.
+    pub destination_offset: i64,
+}
+
+impl Folded {
+    /// The axes, outermost first, by falling destination stride.
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes[..self.len]
+    }
+
+    /// Drops axes of extent 1, flips those that run backwards in the destination, sorts by
+    /// destination stride and merges neighbours that are contiguous on both sides. There must be at
+    /// most `MAX_NDIM + 1` axes, none of extent 0.
+    pub fn new(axes: impl IntoIterator<Item = Axis>) -> Folded {
+        let mut folded =
+            Folded { axes: [Axis::default(); MAX_NDIM + 1], len: 0, source_offset: 0, destination_offset: 0 };
+        for mut axis in axes {
+            if axis.extent == 1 {
+                continue;
+            }
+            if axis.destination < 0 {
+                folded.source_offset += (axis.extent - 1) * axis.source;
+                folded.destination_offset += (axis.extent - 1) * axis.destination;
+                axis.source = -axis.source;
+                axis.destination = -axis.destination;
+            }
+            folded.axes[folded.len] = axis;
+            folded.len += 1;
+        }
+        insertion_sort(&mut folded.axes[..folded.len], |a, b| a.destination >= b.destination);
+        let mut kept = 0;
+        for index in 1..folded.len {
+            let inner = folded.axes[index];
+            let outer = &mut folded.axes[kept];
+            let merges = |outer: i64, inner_step: i64| inner_step.checked_mul(inner.extent) == Some(outer);
+            if merges(outer.source, inner.source) && merges(outer.destination, inner.destination) {
+                *outer = Axis { extent: outer.extent * inner.extent, ..inner };
+            } else {
+                kept += 1;
+                folded.axes[kept] = inner;
+            }
+        }
+        folded.len = folded.len.min(kept + 1);
+        folded
+    }
+}
+
+/// Whether two indices share an element, exactly where that is cheap to know, else "yes".
+fn overlaps_itself(shape: &[i64], strides: &[i64]) -> bool {
+    let mut axes = [(0u64, 0u64); MAX_NDIM];
+    let mut len = 0;
+    for (&extent, &stride) in shape.iter().zip(strides) {
+        if extent > 1 {
+            axes[len] = (stride.unsigned_abs(), (extent - 1) as u64);
+            len += 1;
+        }
+    }
+    let axes = &mut axes[..len];
+    insertion_sort(axes, |a, b| a.0 <= b.0);
+    // Each axis steps over all that the smaller ones reach: no two indices can meet.
+    let mut reach = 0u128;
+    let nested = axes.iter().all(|&(stride, last)| {
+        let steps_over = u128::from(stride) > reach;
+        reach += u128::from(stride) * u128::from(last);
+        steps_over
+    });
+    if nested {
+        return false;
+    }
+    // Two indices meet when their difference d, not 0, has sum(d * stride) = 0 with |d| <= last. Let
+    // the first axis where they differ have d > 0, and shift the ones behind it to start from 0.
+    let mut budget = Budget::default();
+    for first in 0..len {
+        let (stride, last) = axes[first];
+        let mut terms = Terms::default();
+        terms.push(stride, last - 1);
+        let mut target = -i128::from(stride);
+        for &(stride, last) in &axes[..first] {
+            terms.push(stride, 2 * last);
+            target += i128::from(stride) * i128::from(last);
+        }
+        if terms.solvable(target, &mut budget) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The memory of a tensor, in bits, so that packed elements can be told apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent<'a> {
+    /// Address of the first element.
+    pub address: i128,
+    /// Extents of the axes.
+    pub shape: &'a [i64],
+    /// Strides in elements.
+    pub strides: &'a [i64],
+    /// Size of an element, and the unit of the strides.
+    pub element: u64,
+}
+
+/// Whether two tensors share memory, exactly where that is cheap to know, else "yes". Neither is
+/// empty.
+pub fn share_memory(a: Extent<'_>, b: Extent<'_>) -> bool {
+    // All strides made positive, each tensor is its lowest address plus a sum of non-negative terms.
+    let mut terms = Terms::default();
+    let mut span = |tensor: &Extent<'_>| {
+        let (mut low, mut high) = (tensor.address, tensor.address);
+        for (&extent, &stride) in tensor.shape.iter().zip(tensor.strides) {
+            let reach = i128::from(extent - 1) * i128::from(stride) * i128::from(tensor.element);
+            if reach < 0 {
+                low += reach
+            } else {
+                high += reach
+            }
+            if extent > 1 && stride != 0 {
+                terms.push_wide(
+                    u128::from(stride.unsigned_abs()) * u128::from(tensor.element),
+                    (extent - 1) as u64,
+                );
+            }
+        }
+        terms.push(1, tensor.element - 1);
+        (low, high + i128::from(tensor.element))
+    };
+    let (a_low, a_high) = span(&a);
+    let (b_low, b_high) = span(&b);
+    if a_high <= b_low || b_high <= a_low {
+        return false;
+    }
+    // low_a + sum(x * s) = low_b + sum(y * t); with y counted down from its top, all signs are plus.
+    terms.solvable(b_high - 1 - a_low, &mut Budget::default())
+}
+
+/// How many branches a search may visit before it gives up and answers "maybe".
+struct Budget(u32);
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget(20_000)
+    }
+}
+
+/// Bounded non-negative integers with weights: is there a choice that sums to a target?
+struct Terms {
+    /// Weight, and the highest count.
+    terms: [(u128, u64); 2 * MAX_NDIM + 2],
+    len: usize,
+}
+
+impl Default for Terms {
+    fn default() -> Terms {
+        Terms { terms: [(0, 0); 2 * MAX_NDIM + 2], len: 0 }
+    }
+}
+
+impl Terms {
+    fn push(&mut self, weight: u64, highest: u64) {
+        self.push_wide(weight.into(), highest);
+    }
+
+    fn push_wide(&mut self, weight: u128, highest: u64) {
+        if weight != 0 && highest != 0 {
+            self.terms[self.len] = (weight, highest);
+            self.len += 1;
+        }
+    }
+
+    /// Exact within the budget, else true. A depth-first search over the terms, heaviest first, cut
+    /// where the rest cannot reach the target by its size or its divisor.
+    fn solvable(&mut self, target: i128, budget: &mut Budget) -> bool {
+        let Ok(target) = u128::try_from(target) else { return false };
+        let terms = &mut self.terms[..self.len];
+        insertion_sort(terms, |a, b| a.0 >= b.0);
+        // Equal weights act as one term.
+        let mut kept = 0;
+        for index in 1..terms.len() {
+            if terms[index].0 == terms[kept].0 {
+                terms[kept].1 = terms[kept].1.saturating_add(terms[index].1);
+            } else {
+                kept += 1;
+                terms[kept] = terms[index];
+            }
+        }
+        let terms = &mut terms[..(kept + 1).min(self.len)];
+        // For each place, what the terms from there on can add up to, and what divides each of them.
+        let mut rest = [(0u128, 0u128); 2 * MAX_NDIM + 3];
+        for (index, &(weight, highest)) in terms.iter().enumerate().rev() {
+            let (reach, divisor) = rest[index + 1];
+            rest[index] = (reach.saturating_add(weight.saturating_mul(highest.into())), gcd(weight, divisor));
+        }
+        search(terms, &rest, target, budget)
+    }
+}
+
+fn search(terms: &[(u128, u64)], rest: &[(u128, u128)], target: u128, budget: &mut Budget) -> bool {
+    if target == 0 {
+        return true;
+    }
+    let (reach, divisor) = rest[0];
+    if target > reach || !target.is_multiple_of(divisor) {
+        return false;
+    }
+    let (weight, highest) = terms[0];
+    let most = (target / weight).min(highest.into());
+    // Fewer of this weight than that leave more than the others can make up.
+    let least = target.saturating_sub(rest[1].0).div_ceil(weight);
+    let mut count = most;
+    loop {
+        if count < least {
+            return false;
+        }
+        if budget.0 == 0 {
+            return true;
+        }
+        budget.0 -= 1;
+        if search(&terms[1..], &rest[1..], target - count * weight, budget) {
+            return true;
+        }
+        if count == 0 {
+            return false;
+        }
+        count -= 1;
+    }
+}
+
+fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small generator, so that the tests need no dependency and repeat.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u64) -> i64 {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((self.0 >> 33) % end) as i64
+        }
+    }
+
+    fn offsets(shape: &[i64], strides: &[i64]) -> Vec<i64> {
+        let mut all = vec![0];
+        for (&extent, &stride) in shape.iter().zip(strides) {
+            all = all.iter().flat_map(|o| (0..extent).map(move |i| o + i * stride)).collect();
+        }
+        all
+    }
+
+    fn random_tensor(random: &mut Random) -> (Vec<i64>, Vec<i64>) {
+        let ndim = random.below(4);
+        let shape: Vec<i64> = (0..ndim).map(|_| 1 + random.below(4)).collect();
+        let mut strides: Vec<i64> = (0..ndim).map(|_| random.below(15) - 7).collect();
+        if random.below(2) == 0 {
+            dense_strides(&shape, &strides.clone(), Order::Keep, &mut strides);
+        }
+        (shape, strides)
+    }
+
+    #[test]
+    fn facts_agree_with_enumeration() {
+        let mut random = Random(1);
+        for _ in 0..20_000 {
+            let (shape, strides) = random_tensor(&mut random);
+            let mut all = offsets(&shape, &strides);
+            let facts = facts(&shape, &strides);
+            let context = format!("{shape:?} {strides:?} {facts:?}");
+            let c = (0..).zip(&all).all(|(index, offset)| index == *offset);
+            assert_eq!(facts.c_contiguous, c, "{context}");
+            all.sort_unstable();
+            assert_eq!(facts.lowest, all[0].into(), "{context}");
+            assert_eq!(facts.highest, (*all.last().unwrap()).into(), "{context}");
+            let count = all.len();
+            all.dedup();
+            assert_eq!(facts.overlapping, all.len() < count, "{context}");
+            let compact = all.len() == count && all[0] == 0 && all[count - 1] == count as i64 - 1;
+            assert_eq!(facts.dense, compact && !facts.negative, "{context}");
+        }
+    }
+
+    #[test]
+    fn shared_memory_agrees_with_enumeration() {
+        let mut random = Random(2);
+        for _ in 0..20_000 {
+            let (a_shape, a_strides) = random_tensor(&mut random);
+            let (b_shape, b_strides) = random_tensor(&mut random);
+            let sizes = [1 + random.below(4) as u64, 1 + random.below(4) as u64];
+            let starts = [1000 + random.below(40), 1000 + random.below(40)];
+            let bytes = |shape: &[i64], strides: &[i64], which: usize| -> std::collections::HashSet<i64> {
+                offsets(shape, strides)
+                    .iter()
+                    .flat_map(|o| {
+                        (0..sizes[which] as i64).map(move |b| starts[which] + o * sizes[which] as i64 + b)
+                    })
+                    .collect()
+            };
+            let want = !bytes(&a_shape, &a_strides, 0).is_disjoint(&bytes(&b_shape, &b_strides, 1));
+            let a =
+                Extent { address: starts[0].into(), shape: &a_shape, strides: &a_strides, element: sizes[0] };
+            let b =
+                Extent { address: starts[1].into(), shape: &b_shape, strides: &b_strides, element: sizes[1] };
+            assert_eq!(share_memory(a, b), want, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn a_search_that_is_too_long_says_maybe() {
+        let strides: Vec<i64> = (0..40).map(|i| (1 << 40) + 3 * i * i + 1).collect();
+        assert!(facts(&[3; 40], &strides).overlapping);
+    }
+
+    #[test]
+    fn folding_visits_the_same_pairs() {
+        let mut random = Random(3);
+        for _ in 0..5_000 {
+            let (shape, source) = random_tensor(&mut random);
+            let mut destination = vec![0; shape.len()];
+            let order: Vec<i64> = shape.iter().map(|_| random.below(9)).collect();
+            dense_strides(&shape, &order, Order::Keep, &mut destination);
+            for stride in &mut destination {
+                *stride *= [2, -2][random.below(2) as usize];
+            }
+            let axes = (0..shape.len()).map(|i| Axis {
+                extent: shape[i],
+                source: source[i],
+                destination: destination[i],
+            });
+            let folded = Folded::new(axes);
+            let pairs = |shape: &[i64], source: &[i64], destination: &[i64], start: (i64, i64)| {
+                let source = offsets(shape, source).into_iter().map(|o| o + start.0);
+                let destination = offsets(shape, destination).into_iter().map(|o| o + start.1);
+                let mut pairs: Vec<_> = source.zip(destination).collect();
+                pairs.sort_unstable();
+                pairs
+            };
+            let (mut s, mut d, mut e) = (vec![], vec![], vec![]);
+            for axis in folded.axes() {
+                e.push(axis.extent);
+                s.push(axis.source);
+                d.push(axis.destination);
+            }
+            assert_eq!(
+                pairs(&shape, &source, &destination, (0, 0)),
+                pairs(&e, &s, &d, (folded.source_offset, folded.destination_offset))
+            );
+            assert!(d.is_sorted_by(|a, b| a > b), "{d:?}");
+        }
+    }
+
+    #[test]
+    fn folding_is_complete() {
+        let contiguous = [(4, 60, 60), (3, 20, 20), (5, 4, 4), (4, 1, 1)];
+        let folded =
+            Folded::new(contiguous.map(|(extent, source, destination)| Axis { extent, source, destination }));
+        assert_eq!(folded.axes(), [Axis { extent: 240, source: 1, destination: 1 }]);
+        let permuted = [(4, 1, 60), (3, 20, 20), (5, 4, 4)];
+        let folded =
+            Folded::new(permuted.map(|(extent, source, destination)| Axis { extent, source, destination }));
+        let want =
+            [Axis { extent: 4, source: 1, destination: 60 }, Axis { extent: 15, source: 4, destination: 4 }];
+        assert_eq!(folded.axes(), want);
+        assert!(Folded::new([]).axes().is_empty());
+    }
+}

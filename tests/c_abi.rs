@@ -1,0 +1,85 @@
+//! Runs the programs of tests/c against the built library as a stranger would: compiled with the header,
+//! linked with the shared and with the static library, silent, and clean under valgrind.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+/// Compiles tests/c/NAME.c against the shared or the static library.
+fn build(name: &str, std: &str, shared: bool, folder: &Path) -> Command {
+    let program = folder.join(if shared { "shared" } else { "static" });
+    let mut cc = common::cc();
+    cc.arg(format!("-std={std}")).args(common::WARNINGS).args(["-g", "-pthread", "-I"]);
+    cc.arg(common::include()).arg(common::c_sources().join(format!("{name}.c")));
+    let library = common::library(if shared { "so" } else { "a" });
+    cc.arg(&library);
+    if shared {
+        let folder = library.parent().expect("a folder of the library");
+        cc.arg(format!("-Wl,-rpath,{}", folder.display()));
+    } else {
+        cc.args(common::STATIC_LIBS);
+    }
+    common::succeed_silently(cc.arg("-o").arg(&program));
+    Command::new(program)
+}
+
+fn run(name: &str) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut shared = build(name, "c99", true, folder.path());
+    common::succeed_silently(&mut shared);
+    common::succeed_silently(&mut build(name, "c11", false, folder.path()));
+
+    if common::has("valgrind") {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["-q", "--error-exitcode=9", "--leak-check=full"]);
+        // Threads that still run at exit keep their stacks' blocks, which are `possibly` lost.
+        valgrind.args(["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]);
+        common::succeed_silently(valgrind.arg(shared.get_program()));
+    } else {
+        common::skipped(format_args!("{name} under valgrind, which is not installed"));
+    }
+}
+
+macro_rules! programs {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                run(stringify!($name));
+            }
+        )*
+
+        const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+programs! {
+    allocator
+    context
+    convert
+    copy
+    copy_into
+    detect
+    detect_pointer
+    dtype
+    plan
+    process
+    refusals
+    struct_size
+    threads
+    versions
+    wrap_legacy
+}
+
+#[test]
+fn no_program_is_forgotten() {
+    const OTHERS: [&str; 2] = ["dlopen", "layout"]; // run by symbols.rs and headers.rs
+    for entry in std::fs::read_dir(common::c_sources()).expect("tests/c") {
+        let path = entry.expect("an entry of tests/c").path();
+        if path.extension().is_some_and(|extension| extension == "c") {
+            let name = path.file_stem().expect("a name").to_str().expect("an ASCII name");
+            assert!(PROGRAMS.contains(&name) || OTHERS.contains(&name), "nothing runs {name}.c");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Runs tests/vectors through the C ABI: every cast, layout, dtype spelling and casting rule.
+
+use std::collections::HashSet;
+use std::ffi::{CStr, CString, c_void};
+use std::path::PathBuf;
+use std::ptr::null_mut;
+
+use arraybridge::dlpack::raw::{DLDataType, DLDevice, DLTensor};
+use arraybridge::ffi::convert::ab_copy_into;
+use arraybridge::ffi::dtype::{ab_dtype_format, ab_dtype_parse};
+use arraybridge::ffi::types::*;
+use serde_json::Value;
+
+const PADDED: u64 = 4;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
+}
+
+fn json(name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(folder().join(name)).unwrap()).unwrap()
+}
+
+fn bytes(name: &str) -> Vec<u8> {
+    std::fs::read(folder().join(name)).unwrap()
+}
+
+fn usize_of(value: &Value) -> usize {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no size")) as usize
+}
+
+fn numbers(value: &Value) -> Vec<i64> {
+    value.as_array().unwrap().iter().map(|number| number.as_i64().unwrap()).collect()
+}
+
+fn dtype_named(name: &str) -> DLDataType {
+    name.parse().unwrap()
+}
+
+fn error() -> ab_error {
+    ab_error { struct_size: size_of::<ab_error>() as u32, code: 1, native_code: 1, message: [1; 496] }
+}
+
+fn options() -> ab_convert_options {
+    // SAFETY: all zero is what C writes for the defaults.
+    let zero = unsafe { std::mem::zeroed() };
+    ab_convert_options { struct_size: size_of::<ab_convert_options>() as u32, ..zero }
+}
+
+struct Array<'a> {
+    data: *const u8,
+    dtype: DLDataType,
+    shape: &'a [i64],
+    strides: Option<&'a [i64]>,
+    byte_offset: u64,
+    padded: bool,
+}
+
+impl Array<'_> {
+    fn tensor(&self) -> DLTensor {
+        DLTensor {
+            data: self.data as *mut c_void,
+            device: DLDevice { device_type: 1, device_id: 0 },
+            ndim: self.shape.len() as i32,
+            dtype: self.dtype,
+            shape: self.shape.as_ptr().cast_mut(),
+            strides: self.strides.map_or(null_mut(), |strides| strides.as_ptr().cast_mut()),
+            byte_offset: self.byte_offset,
+        }
+    }
+
+    fn flags(&self) -> u64 {
+        if self.padded { PADDED } else { 0 }
+    }
+}
+
+/// Copies, and returns the status and the message.
+fn copy_into(from: &Array<'_>, to: &Array<'_>, options: &ab_convert_options) -> (ab_status, String) {
+    let (source, destination) = (from.tensor(), to.tensor());
+    let mut error = error();
+    // SAFETY: the tests' tensors are as large as they say.
+    unsafe {
+        let (flags, to_flags) = (from.flags(), to.flags());
+        let status =
+            ab_copy_into(null_mut(), &source, flags, &destination, to_flags, options, null_mut(), &mut error);
+        assert_eq!(status, error.code);
+        (status, CStr::from_ptr(error.message.as_ptr()).to_string_lossy().into_owned())
+    }
+}
+
+#[test]
+fn casts() {
+    let index = json("casts.json");
+    let data = bytes("casts.bin");
+    let mut wrong = Vec::new();
+    let mut checked = 0;
+    for cast in index["casts"].as_array().unwrap() {
+        let (from, to) = (cast["from"].as_str().unwrap(), cast["to"].as_str().unwrap());
+        let input = &index["inputs"][from];
+        let (count, itemsize) = (usize_of(&input["count"]), usize_of(&input["itemsize"]));
+        let source = &data[usize_of(&input["offset"])..][..count * itemsize];
+        let to_size = usize_of(&index["inputs"][to]["itemsize"]);
+        let shape = [count as i64];
+        // Forwards, backwards and with gaps: each goes through other loops.
+        for (step, saturate) in [(1, false), (1, true), (-1, false), (2, true), (3, false)] {
+            let offset = usize_of(&cast[if saturate { "saturate_offset" } else { "offset" }]);
+            let want = &data[offset..][..count * to_size];
+            let mut spread = vec![0xa5u8; count * to_size * 3];
+            let last = (count - 1) * to_size;
+            let strides = [step];
+            let first = if step < 0 { last } else { 0 };
+            let array = |data, dtype, strides, byte_offset| Array {
+                data,
+                dtype: dtype_named(dtype),
+                shape: &shape,
+                strides,
+                byte_offset,
+                padded: true,
+            };
+            let destination = array(spread.as_mut_ptr(), to, Some(&strides[..]), first as u64);
+            let options =
+                ab_convert_options { flags: if saturate { AB_CONVERT_SATURATE } else { 0 }, ..options() };
+            let (status, message) = copy_into(&array(source.as_ptr(), from, None, 0), &destination, &options);
+            assert_eq!(status, AB_OK, "{from} to {to}: {message}");
+            for element in 0..count {
+                let at = (first as i64 + element as i64 * step * to_size as i64) as usize;
+                let got = &spread[at..][..to_size];
+                let expected = &want[element * to_size..][..to_size];
+                checked += 1;
+                if got != expected && wrong.len() < 40 {
+                    let value = &source[element * itemsize..][..itemsize];
+                    wrong.push(format!(
+                        "{from} {value:02x?} to {to} saturate {saturate} step {step}: {got:02x?}, not {expected:02x?}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 500_000, "only {checked} values");
+}
+
+#[test]
+fn exact_casts() {
+    let index = json("casts.json");
+    let data = bytes("casts.bin");
+    let mut wrong = Vec::new();
+    for cast in index["casts"].as_array().unwrap() {
+        let (from, to) = (cast["from"].as_str().unwrap(), cast["to"].as_str().unwrap());
+        if from == to {
+            continue;
+        }
+        let input = &index["inputs"][from];
+        let (count, itemsize) = (usize_of(&input["count"]), usize_of(&input["itemsize"]));
+        let source = &data[usize_of(&input["offset"])..][..count * itemsize];
+        let exact = &data[usize_of(&cast["exact_offset"])..][..count];
+        let options = ab_convert_options { casting: AB_CAST_EXACT, ..options() };
+        for element in 0..count {
+            let mut room = [0u8; 16];
+            let array = |data, dtype| Array {
+                data,
+                dtype: dtype_named(dtype),
+                shape: &[],
+                strides: None,
+                byte_offset: 0,
+                padded: true,
+            };
+            let value = &source[element * itemsize..][..itemsize];
+            let (status, message) =
+                copy_into(&array(value.as_ptr(), from), &array(room.as_mut_ptr(), to), &options);
+            let want = if exact[element] == 1 { AB_OK } else { AB_E_LOSSY };
+            if status != want && wrong.len() < 40 {
+                wrong.push(format!("{from} {value:02x?} to {to}: {status} {message}, not {want}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn layouts() {
+    let index = json("layouts.json");
+    let data = bytes("layouts.bin");
+    let cases = index["cases"].as_array().or(index.as_array()).unwrap();
+    for case in cases {
+        let name = case["name"].as_str().unwrap();
+        let dtype = |value: &Value| DLDataType {
+            code: usize_of(&value["code"]) as u8,
+            bits: usize_of(&value["bits"]) as u8,
+            lanes: usize_of(&value["lanes"]) as u16,
+        };
+        let shape = numbers(&case["shape"]);
+        let (src, dst) = (&case["src"], &case["dst"]);
+        let source = data[usize_of(&src["offset"])..][..usize_of(&src["size"])].to_vec();
+        let size = usize_of(&dst["size"]);
+        let mut destination = data[usize_of(&dst["before_offset"])..][..size].to_vec();
+        let after = &data[usize_of(&dst["after_offset"])..][..size];
+        let strides = |side: &Value| (!side["strides"].is_null()).then(|| numbers(&side["strides"]));
+        let (src_strides, dst_strides) = (strides(src), strides(dst));
+        let array = |data, dtype, side: &Value, strides| Array {
+            data,
+            dtype,
+            shape: &shape,
+            strides,
+            byte_offset: usize_of(&side["byte_offset"]) as u64,
+            padded: side["padded"].as_bool().unwrap(),
+        };
+        let from = array(source.as_ptr(), dtype(&case["from"]), src, src_strides.as_deref());
+        let to = array(destination.as_mut_ptr(), dtype(&case["to"]), dst, dst_strides.as_deref());
+        let (status, message) = copy_into(&from, &to, &options());
+        assert_eq!(status, AB_OK, "{name}: {message}");
+        assert_eq!(destination, after, "{name}: {case}");
+    }
+    assert!(cases.len() > 200);
+}
+
+#[test]
+fn dtype_spellings() {
+    for case in json("dtypes.json").as_array().unwrap() {
+        let text = case["text"].as_str().unwrap();
+        let c_text = CString::new(text).unwrap();
+        let mut dtype = DLDataType { code: 77, bits: 77, lanes: 77 };
+        let mut error = error();
+        // SAFETY: every pointer is to a local.
+        let status = unsafe { ab_dtype_parse(c_text.as_ptr(), &mut dtype, &mut error) };
+        if case["refused"] == true {
+            assert_eq!(status, AB_E_UNSUPPORTED_DTYPE, "\"{text}\" became {dtype}");
+            assert_eq!(dtype, DLDataType { code: 77, bits: 77, lanes: 77 });
+            continue;
+        }
+        assert_eq!(status, AB_OK, "\"{text}\"");
+        let got = [usize::from(dtype.code), dtype.bits.into(), dtype.lanes.into()];
+        let want = [&case["code"], &case["bits"], &case["lanes"]].map(usize_of);
+        assert_eq!(got, want, "\"{text}\"");
+        let mut buffer = [0; 64];
+        // SAFETY: every pointer is to a local.
+        let name = unsafe {
+            ab_dtype_format(&dtype, buffer.as_mut_ptr(), buffer.len());
+            CStr::from_ptr(buffer.as_ptr())
+        };
+        assert_eq!(name.to_str().unwrap(), case["name"].as_str().unwrap(), "\"{text}\"");
+    }
+}
+
+#[test]
+fn casting_rules() {
+    let index = json("casts.json");
+    let allowed = json("can_cast.json");
+    let pairs = |rule: &str| -> HashSet<(String, String)> {
+        let pair =
+            |pair: &Value| (pair[0].as_str().unwrap().to_owned(), pair[1].as_str().unwrap().to_owned());
+        allowed[rule].as_array().unwrap().iter().map(pair).collect()
+    };
+    for (rule, casting) in [("safe", AB_CAST_SAFE), ("same_kind", AB_CAST_SAME_KIND)] {
+        let pairs = pairs(rule);
+        for from in index["inputs"].as_object().unwrap().keys() {
+            for to in index["inputs"].as_object().unwrap().keys() {
+                let (source, mut room) = ([0u8; 16], [0u8; 16]);
+                let array = |data, dtype| Array {
+                    data,
+                    dtype: dtype_named(dtype),
+                    shape: &[],
+                    strides: None,
+                    byte_offset: 0,
+                    padded: false,
+                };
+                let options = ab_convert_options { casting, ..options() };
+                let (status, message) =
+                    copy_into(&array(source.as_ptr(), from), &array(room.as_mut_ptr(), to), &options);
+                let want = pairs.contains(&(from.clone(), to.clone()));
+                assert_eq!(status, if want { AB_OK } else { AB_E_LOSSY }, "{rule} {from} to {to}: {message}");
+            }
+        }
+    }
+}
