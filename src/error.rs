@@ -153,7 +153,7 @@ pub enum TensorProblem {
     NumElements,
     #[error("shape with dtype {0} amounts to more bytes than 63 bits count")]
     NumBytes(DLDataType),
-    #[error("strides reach beyond 63 bits of bytes: no memory is so long")]
+    #[error("strides with byte_offset reach beyond 63 bits of bytes: no memory is so long")]
     Reach,
     #[error("byte_offset is {0}: expected less than 2^63")]
     ByteOffset(u64),

@@ -270,11 +270,15 @@ fn the_committed_header_is_the_generated_one() {
     let committed = fs::read_to_string(common::include().join("arraybridge/arraybridge.h"));
     assert!(generated == committed.expect("arraybridge.h"), "arraybridge.h is stale: run cargo build");
 
-    // Anywhere else uncommitted work is no mistake.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("CI").is_some() && root.join(".git").exists() {
-        let git = ["status", "--porcelain", "include/"];
-        let changed = common::succeed(Command::new("git").arg("-C").arg(root).args(git));
-        assert_eq!(changed, "", "generated headers are not committed");
+    // build.rs has just written the file, so what tells is what git has of it.
+    let index = Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "show", ":./include/arraybridge/arraybridge.h"])
+        .output();
+    match index {
+        Ok(index) if index.status.success() => {
+            let staged = String::from_utf8(index.stdout).expect("arraybridge.h is UTF-8");
+            assert!(generated == staged, "git has a stale arraybridge.h: add the one that was just written");
+        }
+        _ => println!("SKIPPED: what git has of arraybridge.h: this is no git checkout"),
     }
 }

@@ -31,6 +31,17 @@ pub unsafe fn boundary(error: *mut ab_error, body: impl FnOnce() -> Result<()>) 
     outcome.unwrap_or(AB_E_INTERNAL)
 }
 
+/// Sets a result to NULL, before anything can fail.
+///
+/// # Safety
+/// `out` is NULL or writable.
+pub unsafe fn clear<T>(out: *mut *mut T) {
+    if !out.is_null() {
+        // SAFETY: not NULL.
+        unsafe { out.write_unaligned(std::ptr::null_mut()) };
+    }
+}
+
 /// Runs a function that has no error to tell; `fallback` is what it returns after a panic.
 pub fn quietly<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     guarded(body).unwrap_or(fallback)

@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc};
 use std::ffi::{c_char, c_void};
 use std::fmt::Display;
 
-use super::boundary::{Sized32, boundary, input, not_null, output, quietly, write_output, write_text};
+use super::boundary::{Sized32, boundary, clear, input, not_null, output, quietly, write_output, write_text};
 use super::types::*;
 use crate::backend::{DeviceInfo, MemoryKind, PointerInfo};
 use crate::context::{Context, ContextOptions};
@@ -65,7 +65,6 @@ pub unsafe extern "C" fn ab_context_create(
         not_null(out, "out", "where the context goes")?;
         // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
         unsafe {
-            out.write_unaligned(std::ptr::null_mut());
             let ab_context_options { num_threads, staging_bytes, .. } = input(options, "options")?;
             let layout = Layout::new::<Context>();
             let context: *mut Context = alloc(layout).cast();
@@ -79,8 +78,11 @@ pub unsafe extern "C" fn ab_context_create(
         }
         Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for `out` and `error`.
+    unsafe {
+        clear(out);
+        boundary(error, body)
+    }
 }
 
 /// Releases a context; NULL is allowed. Once, when no call uses it; what was made with it lives on.

@@ -1,10 +1,10 @@
 //! Converting, copying, planning, and saying what was done.
 
 use std::ffi::c_char;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 use std::time::Instant;
 
-use super::boundary::{boundary, input, not_null, output, quietly, write_output, write_text};
+use super::boundary::{boundary, clear, input, not_null, output, quietly, write_output, write_text};
 use super::context::context_of;
 use super::types::*;
 use crate::backend::Allocator;
@@ -45,19 +45,22 @@ pub unsafe extern "C" fn ab_convert(
     let body = || {
         // SAFETY: the caller vouches for its pointers.
         unsafe {
-            let out = Out::new(out)?;
+            not_null(out, "out", "where the result goes")?;
             let report = Timed::new(report)?;
             let mut dims = Dims::new();
             let (source, view) = read_managed(source, &mut dims)?;
             let options = read_options(options)?;
             let (result, done) = convert::convert(context_of(context), source, &view, &options)?;
-            out.set(result);
+            out.write_unaligned(result.as_ptr());
             report.write(done);
         }
         Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for `out` and `error`.
+    unsafe {
+        clear(out);
+        boundary(error, body)
+    }
 }
 
 /// As ab_convert, from a borrowed tensor: the result is always independent of it, so AB_COPY_NEVER is
@@ -83,20 +86,23 @@ pub unsafe extern "C" fn ab_copy(
     let body = || {
         // SAFETY: the caller vouches for its pointers.
         unsafe {
-            let out = Out::new(out)?;
+            not_null(out, "out", "where the result goes")?;
             let report = Timed::new(report)?;
             not_null(source, "source", "a DLTensor")?;
             let mut dims = Dims::new();
             let view = TensorView::read(source, dl_flags, "source", &mut dims)?;
             let options = read_options(options)?;
             let (result, done) = convert::copy(context_of(context), &view, &options)?;
-            out.set(result);
+            out.write_unaligned(result.as_ptr());
             report.write(done);
         }
         Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for `out` and `error`.
+    unsafe {
+        clear(out);
+        boundary(error, body)
+    }
 }
 
 /// Copies into memory that the caller owns: any strides, dtype and device on either side, equal shapes.
@@ -234,27 +240,6 @@ pub(super) unsafe fn text_buffer<'a>(buffer: *mut c_char, capacity: usize) -> &'
     // No text is longer than a page; a caller that says "no limit" must not wrap an address.
     // SAFETY: as the caller says.
     unsafe { std::slice::from_raw_parts_mut(buffer.cast(), capacity.min(4096)) }
-}
-
-/// Where a result goes: NULL until there is one.
-struct Out(*mut *mut DLManagedTensorVersioned);
-
-impl Out {
-    /// # Safety
-    /// `out` is NULL or writable.
-    unsafe fn new(out: *mut *mut DLManagedTensorVersioned) -> Result<Out> {
-        not_null(out, "out", "where the result goes")?;
-        // SAFETY: not NULL.
-        unsafe { out.write_unaligned(null_mut()) };
-        Ok(Out(out))
-    }
-
-    /// # Safety
-    /// As [`Out::new`].
-    unsafe fn set(self, result: NonNull<DLManagedTensorVersioned>) {
-        // SAFETY: not NULL.
-        unsafe { self.0.write_unaligned(result.as_ptr()) };
-    }
 }
 
 /// A report that is filled in at the end; the clock is read only where somebody asked.

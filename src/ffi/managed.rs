@@ -1,9 +1,9 @@
 //! Making managed tensors, bridging the two generations, releasing.
 
 use std::ffi::c_void;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 
-use super::boundary::{boundary, not_null, quietly};
+use super::boundary::{boundary, clear, not_null, quietly};
 use super::convert::read_managed;
 use super::types::*;
 use crate::dlpack::managed::{self, Generation, Keep, Managed, Parts};
@@ -33,7 +33,6 @@ pub unsafe extern "C" fn ab_wrap(
         not_null(out, "out", "where the tensor goes")?;
         // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
         unsafe {
-            out.write_unaligned(null_mut());
             not_null(view, "view", "a DLTensor")?;
             let mut dims = Dims::new();
             let view = TensorView::read(view, dl_flags, "view", &mut dims)?;
@@ -41,8 +40,11 @@ pub unsafe extern "C" fn ab_wrap(
         }
         Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for `out` and `error`.
+    unsafe {
+        clear(out);
+        boundary(error, body)
+    }
 }
 
 /// A legacy tensor as a versioned one over the same memory. Takes over `source` on success, whose
@@ -61,7 +63,6 @@ pub unsafe extern "C" fn ab_from_legacy(
         not_null(out, "out", "where the tensor goes")?;
         // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
         unsafe {
-            out.write_unaligned(null_mut());
             let Some(legacy) = NonNull::new(source) else {
                 return Err(Error::Null { name: "source", expected: "a DLManagedTensor" });
             };
@@ -71,8 +72,11 @@ pub unsafe extern "C" fn ab_from_legacy(
         }
         Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for `out` and `error`.
+    unsafe {
+        clear(out);
+        boundary(error, body)
+    }
 }
 
 /// A versioned tensor as a legacy one over the same memory. Takes over `source` on success, whose
@@ -92,7 +96,6 @@ pub unsafe extern "C" fn ab_to_legacy(
         not_null(out, "out", "where the tensor goes")?;
         // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
         unsafe {
-            out.write_unaligned(null_mut());
             let mut dims = Dims::new();
             let (source, view) = read_managed(source, &mut dims)?;
             if view.is_read_only() {
@@ -102,8 +105,11 @@ pub unsafe extern "C" fn ab_to_legacy(
         }
         Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for `out` and `error`.
+    unsafe {
+        clear(out);
+        boundary(error, body)
+    }
 }
 
 /// A managed tensor over a view's own memory.

@@ -121,13 +121,18 @@ def test_views_of_one_buffer(api, rng, rounds):
     for _ in range(rounds(600)):
         memory = rng.integers(0, 256, 400, np.uint8)
         shape = [int(n) for n in rng.integers(1, 5, int(rng.integers(1, 4)))]
-        tensors = []
-        for dtype in (DTYPES[str(rng.choice(["uint8", "int16"]))] for _ in range(2)):
-            t = destination(rng, dtype, shape)
-            begin, end = abi.byte_span(t.offsets, dtype, False)
+        names = rng.choice(["uint8", "int16"], 2) if rng.random() < 0.5 else [str(rng.choice(["uint8", "int16"]))] * 2
+        spread = int(rng.integers(2, 5)) if rng.random() < 0.6 else 0  # leaves room for the other between elements
+        tensors: list[abi.Tensor] = []
+        for dtype in (DTYPES[str(name)] for name in names):
+            strides = [s * spread for s in abi.compact(shape)] if spread else destination(rng, dtype, shape).strides
+            begin, end = abi.byte_span(abi.element_offsets(shape, strides), dtype, False)
             if end - begin > 400:
                 break
-            tensors.append(_view(memory, dtype, shape, t.strides, int(rng.integers(-begin, 401 - end))))
+            first = int(rng.integers(-begin, 401 - end))
+            if spread and tensors:
+                first = min(max(-begin, tensors[0].first + int(rng.integers(-12, 13))), 400 - end)
+            tensors.append(_view(memory, dtype, shape, strides, first))
         if len(tensors) < 2:
             continue
         source, target = tensors
@@ -152,6 +157,7 @@ def test_views_of_one_buffer(api, rng, rounds):
             )
             assert not wrong, f"{story}: {wrong}"
             assert untouched(target, before), f"{story}: wrote beside the elements"
+    assert between > rounds(50)
     print(f"{accepted} of {between} interleaved pairs that share nothing were accepted")
 
 

@@ -311,7 +311,7 @@ def test_devices_that_are_not_here(api, rng):
         if not here.get("cuda"):
             outcome = api.convert(tensor(rng), abi.options(device=(device, 0), copy=abi.COPY_ALWAYS))
             assert outcome.status == abi.E_BACKEND_UNAVAILABLE, str(outcome)
-    for device in (abi.VULKAN, abi.METAL, 9, abi.ROCM, 12, 14, 15, 16, 17, 18, 21, 77, -3):
+    for device in (abi.VULKAN, abi.METAL, 9, abi.ROCM, 12, 14, 15, 16, 17, 18, 21, 77, 2**31 - 1):
         t = tensor(rng, device=(device, 0))
         before = t.state()
         for outcome in (
@@ -325,6 +325,16 @@ def test_devices_that_are_not_here(api, rng):
         kept = api.convert(t)
         assert kept.ok, f"device {device}: {kept}"
         kept.result.release()
+
+
+@pytest.mark.parametrize("device", [0, -1, -3, -(2**31)])
+def test_device_types_below_one(api, rng, device):
+    """Integers like any other: AB_E_INVALID_TENSOR's list does not have them, no backend does either."""
+    t = tensor(rng, device=(device, 0))
+    before = t.state()
+    outcome = api.convert(t, abi.options(device=(abi.CPU, 0)))
+    assert outcome.status == abi.E_UNSUPPORTED_DEVICE, str(outcome)
+    assert t.state() == before
 
 
 def test_names_and_version(api):
