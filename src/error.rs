@@ -133,8 +133,6 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 #[allow(missing_docs)]
 pub enum TensorProblem {
-    #[error("device.device_type is {0}: DLPack's start at 1 (kDLCPU)")]
-    DeviceType(i32),
     #[error("ndim is {0}: expected 0 to 64")]
     Ndim(i32),
     #[error("dtype.bits is 0: expected the bits of a scalar")]

@@ -103,9 +103,6 @@ impl<'a> TensorView<'a> {
         strides: &'a mut [i64],
     ) -> Result<TensorView<'a>, TensorProblem> {
         let DLTensor { dtype, byte_offset, .. } = tensor;
-        if tensor.device.device_type < 1 {
-            return Err(TensorProblem::DeviceType(tensor.device.device_type));
-        }
         if dtype.bits == 0 {
             return Err(TensorProblem::NoBits);
         }

@@ -322,17 +322,7 @@ unsafe fn read_options(options: *const ab_convert_options) -> Result<ConvertOpti
     // SAFETY: the caller vouches for it.
     let given = unsafe { read_struct(options)? };
     let refuse = |name, value: i64, expected| Err(Error::Option { name, value, expected });
-    let device = match given.device.device_type {
-        0 => None,
-        negative if negative < 0 => {
-            return refuse(
-                "options.device.device_type",
-                negative.into(),
-                "a DLPack device type, or 0 to keep",
-            );
-        }
-        _ => Some(given.device),
-    };
+    let device = (given.device.device_type != 0).then_some(given.device);
     let dtype = match given.dtype {
         dtype if dtype.bits == 0 => None,
         dtype if dtype.lanes == 0 => {

@@ -1,0 +1,77 @@
+//! Runs the README's examples and compares what they print with what it says.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn readme() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
+}
+
+/// The first block of a language, and the first text block behind it.
+fn example(language: &str) -> (String, String) {
+    let readme = readme();
+    let block = |text: &str, language: &str| -> (String, usize) {
+        let fence = format!("```{language}\n");
+        let start = text.find(&fence).unwrap_or_else(|| panic!("no {language} block")) + fence.len();
+        let end = start + text[start..].find("```").unwrap();
+        (text[start..end].to_owned(), end)
+    };
+    let (code, end) = block(&readme, language);
+    (code, block(&readme[end..], "text").0)
+}
+
+#[test]
+fn the_c_example() {
+    let (code, output) = example("c");
+    assert!(code.lines().count() <= 24, "the example has grown");
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("example.c");
+    let program = folder.path().join("example");
+    std::fs::write(&source, code).unwrap();
+    let library = common::library("so");
+    let library = library.parent().unwrap();
+    common::succeed(
+        Command::new("cc")
+            .args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-missing-field-initializers"])
+            .arg(&source)
+            .arg("-I")
+            .arg(common::include())
+            .arg("-L")
+            .arg(library)
+            .arg("-larraybridge")
+            .arg(format!("-Wl,-rpath,{}", library.display()))
+            .arg("-o")
+            .arg(&program),
+    );
+    let printed = common::succeed(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
+    assert_eq!(printed, output);
+}
+
+#[test]
+fn the_python_example() {
+    let (code, output) = example("python");
+    let python =
+        std::env::var_os("ARRAYBRIDGE_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
+    if Command::new(&python).arg("--version").output().is_err() {
+        println!("SKIPPED: the Python example: there is no python3");
+        return;
+    }
+    let printed = common::succeed(
+        Command::new(python).arg("-c").arg(code).env("ARRAYBRIDGE_LIBRARY", common::library("so")),
+    );
+    assert_eq!(printed, output);
+}
+
+#[test]
+fn what_it_names_is_there() {
+    let readme = readme();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for link in readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        let is_local = !link.starts_with("http") && !link.starts_with('#');
+        assert!(!is_local || root.join(link).exists(), "{link} does not exist");
+    }
+    let version = env!("CARGO_PKG_RUST_VERSION").trim_end_matches(".0");
+    assert!(readme.contains(&format!("Rust {version}")), "the README names another Rust than {version}");
+}
