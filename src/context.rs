@@ -1,6 +1,8 @@
 //! What calls share: limits of threads and staging memory, and the backends.
 
 use crate::backend::{self, Backend, PointerInfo};
+use crate::dlpack::raw::DLDevice;
+use crate::dlpack::view::is_host_readable;
 use crate::error::{Error, Result};
 use crate::plan::{ConvertOptions, Plan, Route, Step};
 
@@ -47,10 +49,11 @@ impl Context {
         self.backends().iter().rev().find_map(|backend| backend.detect_pointer(address))
     }
 
-    /// Whether the backends that a plan needs are there.
-    pub(crate) fn admit(&self, plan: &Plan, options: &ConvertOptions) -> Result<()> {
-        if options.verify_pointer && !crate::dlpack::view::is_host_readable(plan.from) {
-            backend::for_device(plan.from)?;
+    /// Whether the backends that a plan needs are there and, where that was asked for, whether the
+    /// source's address is where its tensor says.
+    pub(crate) fn admit(&self, plan: &Plan, options: &ConvertOptions, address: Option<u64>) -> Result<()> {
+        if options.verify_pointer {
+            self.verify_pointer(plan.from, address)?;
         }
         if plan.steps.contains(&Step::Transfer) {
             if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {
@@ -76,13 +79,14 @@ impl Context {
         }
     }
 
-    /// Whether an address is where its tensor says, as far as a running driver knows.
-    pub(crate) fn verify_pointer(&self, plan: &Plan, address: Option<u64>) -> Result<()> {
-        let Some(found) =
-            address.and_then(|address| self.detect_pointer(address)).and_then(|info| info.device)
-        else {
-            return Ok(());
-        };
-        if found == plan.from { Ok(()) } else { Err(Error::DeclaredDevice { declared: plan.from, found }) }
+    fn verify_pointer(&self, declared: DLDevice, address: Option<u64>) -> Result<()> {
+        if !is_host_readable(declared) {
+            backend::for_device(declared)?;
+        }
+        let info = address.and_then(|address| self.detect_pointer(address));
+        match info.and_then(|info| info.device) {
+            Some(found) if found != declared => Err(Error::DeclaredDevice { declared, found }),
+            _ => Ok(()),
+        }
     }
 }

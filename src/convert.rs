@@ -18,7 +18,7 @@ use crate::plan::{self, ConvertOptions, Plan, Report, Route};
 /// Plans a conversion and checks that its backends are there.
 pub fn plan(context: &Context, source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     let plan = plan::convert(source, options)?;
-    context.admit(&plan, options)?;
+    context.admit(&plan, options, source.address())?;
     Ok(plan)
 }
 
@@ -35,9 +35,6 @@ pub unsafe fn convert(
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
     let plan = plan(context, view, options)?;
     let report = Report::from(&plan);
-    if options.verify_pointer {
-        context.verify_pointer(&plan, view.address())?;
-    }
     if plan.route == Route::ZeroCopy {
         let result = Managed::allocate(view.shape.len())?;
         let parts = Parts {
@@ -69,10 +66,7 @@ pub unsafe fn copy(
     options: &ConvertOptions,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
     let plan = plan::copy(view, options)?;
-    context.admit(&plan, options)?;
-    if options.verify_pointer {
-        context.verify_pointer(&plan, view.address())?;
-    }
+    context.admit(&plan, options, view.address())?;
     // SAFETY: the view is readable, as the caller says.
     Ok((unsafe { copied(context, view, &plan, options)? }, Report::from(&plan)))
 }
@@ -88,10 +82,7 @@ pub unsafe fn copy_into(
     options: &ConvertOptions,
 ) -> Result<Report> {
     let plan = plan::copy_into(source, destination, options)?;
-    context.admit(&plan, options)?;
-    if options.verify_pointer {
-        context.verify_pointer(&plan, source.address())?;
-    }
+    context.admit(&plan, options, source.address())?;
     if !source.facts.empty {
         let side =
             Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };

@@ -79,6 +79,11 @@ pub enum Error {
     Cast { from: DLDataType, to: DLDataType, which: DLDataType },
     #[error("dtype {to} has {} lanes and the tensor's {from} has {}: a cast needs equal lanes", to.lanes, from.lanes)]
     Lanes { from: DLDataType, to: DLDataType },
+    #[error(
+        "source.flags has IS_SUBBYTE_TYPE_PADDED, which DLManagedTensor cannot carry: its {dtype} would be read \
+         as packed; cast it to a dtype of whole bytes first"
+    )]
+    LegacyPadded { dtype: DLDataType },
     #[error("dtype \"{text}\": {why}")]
     DtypeText { text: Excerpt, why: &'static str },
     #[error("dtype {dtype}: {name} does not take it; ask for a dtype that it has")]

@@ -386,6 +386,10 @@ pub fn copy_into(
     if destination.is_read_only() {
         return Err(Error::DestinationReadOnly);
     }
+    if source.dtype != destination.dtype && !dtype::is_known_code(destination.dtype) {
+        let problem = TensorProblem::UnknownCode(destination.dtype.code);
+        return Err(Error::Tensor { role: "destination", problem });
+    }
     check_cast(source, destination.dtype, options.casting)?;
     if destination.facts.overlapping {
         return Err(Error::DestinationOverlaps);

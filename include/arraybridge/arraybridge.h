@@ -34,6 +34,81 @@
 #define AB_ABI_MINOR 0
 
 /**
+ * The call did what it says.
+ */
+#define AB_OK 0
+
+/**
+ * NULL where it is not allowed, a bad option value, shapes that differ.
+ */
+#define AB_E_INVALID_ARGUMENT -1
+
+/**
+ * A malformed DLTensor: the message names the field and its value.
+ */
+#define AB_E_INVALID_TENSOR -2
+
+/**
+ * A DLPack major version other than 1, or a struct_size from a newer ABI with fields set that this library does not know.
+ */
+#define AB_E_VERSION -3
+
+/**
+ * No backend for this device type, or no such device id.
+ */
+#define AB_E_UNSUPPORTED_DEVICE -4
+
+/**
+ * A dtype that cannot be cast, or that a named consumer does not take.
+ */
+#define AB_E_UNSUPPORTED_DTYPE -5
+
+/**
+ * A layout or rank that a named consumer does not take.
+ */
+#define AB_E_UNSUPPORTED_LAYOUT -6
+
+/**
+ * Built in or registered, but unusable here: the message says why.
+ */
+#define AB_E_BACKEND_UNAVAILABLE -7
+
+/**
+ * AB_COPY_NEVER, and zero copy is impossible: the message names every reason.
+ */
+#define AB_E_COPY_REQUIRED -8
+
+/**
+ * A read-only tensor where it would be written to, or where its flag would be lost.
+ */
+#define AB_E_READ_ONLY -9
+
+/**
+ * A destination that overlaps itself or its source.
+ */
+#define AB_E_OVERLAP -10
+
+/**
+ * An allocation failed.
+ */
+#define AB_E_OUT_OF_MEMORY -11
+
+/**
+ * The driver failed: native_code is its error number.
+ */
+#define AB_E_DEVICE -12
+
+/**
+ * The casting rule forbids this cast, or a value did not survive it.
+ */
+#define AB_E_LOSSY -13
+
+/**
+ * A bug in arraybridge, caught at the boundary.
+ */
+#define AB_E_INTERNAL -14
+
+/**
  * Compact row-major; size-1 axes and empty tensors never disqualify.
  */
 #define AB_TENSOR_C_CONTIGUOUS 0x1u
@@ -630,81 +705,6 @@ typedef struct ab_report {
   uint64_t nanoseconds;
 } ab_report;
 
-/**
- * The call did what it says.
- */
-#define AB_OK 0
-
-/**
- * NULL where it is not allowed, a bad option value, shapes that differ.
- */
-#define AB_E_INVALID_ARGUMENT -1
-
-/**
- * A malformed DLTensor: the message names the field and its value.
- */
-#define AB_E_INVALID_TENSOR -2
-
-/**
- * A DLPack major version other than 1, or a struct_size from a newer ABI with fields set that this library does not know.
- */
-#define AB_E_VERSION -3
-
-/**
- * No backend for this device type, or no such device id.
- */
-#define AB_E_UNSUPPORTED_DEVICE -4
-
-/**
- * A dtype that cannot be cast, or that a named consumer does not take.
- */
-#define AB_E_UNSUPPORTED_DTYPE -5
-
-/**
- * A layout or rank that a named consumer does not take.
- */
-#define AB_E_UNSUPPORTED_LAYOUT -6
-
-/**
- * Built in or registered, but unusable here: the message says why.
- */
-#define AB_E_BACKEND_UNAVAILABLE -7
-
-/**
- * AB_COPY_NEVER, and zero copy is impossible: the message names every reason.
- */
-#define AB_E_COPY_REQUIRED -8
-
-/**
- * A read-only tensor where it would be written to, or where its flag would be lost.
- */
-#define AB_E_READ_ONLY -9
-
-/**
- * A destination that overlaps itself or its source.
- */
-#define AB_E_OVERLAP -10
-
-/**
- * An allocation failed.
- */
-#define AB_E_OUT_OF_MEMORY -11
-
-/**
- * The driver failed: native_code is its error number.
- */
-#define AB_E_DEVICE -12
-
-/**
- * The casting rule forbids this cast, or a value did not survive it.
- */
-#define AB_E_LOSSY -13
-
-/**
- * A bug in arraybridge, caught at the boundary.
- */
-#define AB_E_INTERNAL -14
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -936,7 +936,8 @@ ab_status ab_from_legacy(DLManagedTensor *source,
 /**
  * A versioned tensor as a legacy one over the same memory. Takes over `source` on success, whose
  * deleter the result's deleter calls; on failure *out is NULL and source is the caller's. A read-only
- * tensor has no legacy form: AB_E_READ_ONLY.
+ * tensor has no legacy form (AB_E_READ_ONLY), nor have padded elements of less than a byte
+ * (AB_E_UNSUPPORTED_DTYPE).
  *
  * @param source  DLPack major version 1, else AB_E_VERSION
  * @param out     set to the result, which the caller owns and frees with ab_release_legacy

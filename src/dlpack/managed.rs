@@ -92,7 +92,7 @@ pub unsafe fn release_legacy(tensor: *mut DLManagedTensor) {
 pub trait Generation: Sized + 'static {
     /// Fills the struct in. `context` goes to `manager_ctx`.
     fn make(dl_tensor: DLTensor, flags: u64, context: *mut c_void) -> Self;
-    /// Where [`delete`] finds its block.
+    /// Where the deleter finds its block.
     fn context(&self) -> *mut c_void;
 }
 
@@ -178,10 +178,7 @@ impl<T: Generation> Managed<T> {
         let (_, dims_offset) = Self::layout(ndim);
         let (mut data, mut byte_offset) = (parts.data, parts.byte_offset);
         if parts.shape.contains(&0) {
-            // Which a handle keeps: its consumers look the device up by it.
-            if !super::view::is_opaque(parts.device) {
-                (data, byte_offset) = (0, 0);
-            }
+            (data, byte_offset) = (0, 0);
         } else if !super::view::is_opaque(parts.device) {
             (data, byte_offset) = (data.wrapping_add(byte_offset), 0);
         }

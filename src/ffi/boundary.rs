@@ -97,9 +97,11 @@ fn status_of(error: &Error) -> ab_status {
         | Error::DeviceId { .. }
         | Error::ConsumerDevice { .. }
         | Error::DeclaredDevice { .. } => AB_E_UNSUPPORTED_DEVICE,
-        Error::Cast { .. } | Error::Lanes { .. } | Error::DtypeText { .. } | Error::ConsumerDtype { .. } => {
-            AB_E_UNSUPPORTED_DTYPE
-        }
+        Error::LegacyPadded { .. }
+        | Error::Cast { .. }
+        | Error::Lanes { .. }
+        | Error::DtypeText { .. }
+        | Error::ConsumerDtype { .. } => AB_E_UNSUPPORTED_DTYPE,
         Error::ConsumerShape { .. } | Error::ConsumerLayout { .. } => AB_E_UNSUPPORTED_LAYOUT,
         Error::Unavailable { .. } => AB_E_BACKEND_UNAVAILABLE,
         Error::CopyRequired { .. } | Error::BorrowedSource => AB_E_COPY_REQUIRED,

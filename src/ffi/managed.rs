@@ -9,6 +9,7 @@ use super::types::*;
 use crate::dlpack::managed::{self, Generation, Keep, Managed, Parts};
 use crate::dlpack::raw::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
 use crate::dlpack::view::{Dims, TensorView};
+use crate::dtype::is_subbyte;
 use crate::error::{Error, Result};
 
 /// Makes a managed tensor over memory that the caller owns.
@@ -81,7 +82,8 @@ pub unsafe extern "C" fn ab_from_legacy(
 
 /// A versioned tensor as a legacy one over the same memory. Takes over `source` on success, whose
 /// deleter the result's deleter calls; on failure *out is NULL and source is the caller's. A read-only
-/// tensor has no legacy form: AB_E_READ_ONLY.
+/// tensor has no legacy form (AB_E_READ_ONLY), nor have padded elements of less than a byte
+/// (AB_E_UNSUPPORTED_DTYPE).
 ///
 /// @param source  DLPack major version 1, else AB_E_VERSION
 /// @param out     set to the result, which the caller owns and frees with ab_release_legacy
@@ -100,6 +102,9 @@ pub unsafe extern "C" fn ab_to_legacy(
             let (source, view) = read_managed(source, &mut dims)?;
             if view.is_read_only() {
                 return Err(Error::LegacyReadOnly);
+            }
+            if view.is_padded() && is_subbyte(view.dtype) {
+                return Err(Error::LegacyPadded { dtype: view.dtype });
             }
             out.write_unaligned(shared(&view, 0, Keep::Versioned(source))?.as_ptr());
         }

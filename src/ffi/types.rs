@@ -15,35 +15,35 @@ pub const AB_ABI_MINOR: u32 = 0;
 pub type ab_status = i32;
 
 /// The call did what it says.
-pub const AB_OK: ab_status = 0;
+pub const AB_OK: i32 = 0;
 /// NULL where it is not allowed, a bad option value, shapes that differ.
-pub const AB_E_INVALID_ARGUMENT: ab_status = -1;
+pub const AB_E_INVALID_ARGUMENT: i32 = -1;
 /// A malformed DLTensor: the message names the field and its value.
-pub const AB_E_INVALID_TENSOR: ab_status = -2;
+pub const AB_E_INVALID_TENSOR: i32 = -2;
 /// A DLPack major version other than 1, or a struct_size from a newer ABI with fields set that this library does not know.
-pub const AB_E_VERSION: ab_status = -3;
+pub const AB_E_VERSION: i32 = -3;
 /// No backend for this device type, or no such device id.
-pub const AB_E_UNSUPPORTED_DEVICE: ab_status = -4;
+pub const AB_E_UNSUPPORTED_DEVICE: i32 = -4;
 /// A dtype that cannot be cast, or that a named consumer does not take.
-pub const AB_E_UNSUPPORTED_DTYPE: ab_status = -5;
+pub const AB_E_UNSUPPORTED_DTYPE: i32 = -5;
 /// A layout or rank that a named consumer does not take.
-pub const AB_E_UNSUPPORTED_LAYOUT: ab_status = -6;
+pub const AB_E_UNSUPPORTED_LAYOUT: i32 = -6;
 /// Built in or registered, but unusable here: the message says why.
-pub const AB_E_BACKEND_UNAVAILABLE: ab_status = -7;
+pub const AB_E_BACKEND_UNAVAILABLE: i32 = -7;
 /// AB_COPY_NEVER, and zero copy is impossible: the message names every reason.
-pub const AB_E_COPY_REQUIRED: ab_status = -8;
+pub const AB_E_COPY_REQUIRED: i32 = -8;
 /// A read-only tensor where it would be written to, or where its flag would be lost.
-pub const AB_E_READ_ONLY: ab_status = -9;
+pub const AB_E_READ_ONLY: i32 = -9;
 /// A destination that overlaps itself or its source.
-pub const AB_E_OVERLAP: ab_status = -10;
+pub const AB_E_OVERLAP: i32 = -10;
 /// An allocation failed.
-pub const AB_E_OUT_OF_MEMORY: ab_status = -11;
+pub const AB_E_OUT_OF_MEMORY: i32 = -11;
 /// The driver failed: native_code is its error number.
-pub const AB_E_DEVICE: ab_status = -12;
+pub const AB_E_DEVICE: i32 = -12;
 /// The casting rule forbids this cast, or a value did not survive it.
-pub const AB_E_LOSSY: ab_status = -13;
+pub const AB_E_LOSSY: i32 = -13;
 /// A bug in arraybridge, caught at the boundary.
-pub const AB_E_INTERNAL: ab_status = -14;
+pub const AB_E_INTERNAL: i32 = -14;
 
 /// Bytes of an error's message, its NUL included.
 /// cbindgen:ignore

@@ -177,6 +177,15 @@ static void to_legacy(void) {
   CHECK(out == NULL);
   CHECK(memcmp(&before, &s, sizeof s) == 0);
 
+  /* Without the flag the elements would be read as packed. */
+  source_set(&s, mem(0), dt(kDLInt, 4), 1, DIMS(4), NULL);
+  s.tensor.flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
+  out = (DLManagedTensor *)mem(0);
+  EXPECT(AB_E_UNSUPPORTED_DTYPE, ab_to_legacy(&s.tensor, &out, &error));
+  NAMES("PADDED");
+  CHECK(out == NULL);
+
+  source_set(&s, mem(0), F32, 1, DIMS(4), NULL);
   s.tensor.flags = 0;
   s.tensor.version.major = FIRST_UNKNOWN_MAJOR;
   EXPECT(AB_E_VERSION, ab_to_legacy(&s.tensor, &out, &error));
