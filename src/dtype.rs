@@ -7,7 +7,7 @@ use crate::dlpack::raw::{DLDataType, dtype_code as code};
 use crate::error::{Error, Excerpt};
 
 /// The scalar types that can be cast to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)]
 pub enum Scalar {

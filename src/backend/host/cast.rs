@@ -1,10 +1,9 @@
 //! Casts of rows. Thirteen real types are cast to each other directly; the formats of at most 8 bits
 //! go through float32, which holds each of them exactly; complex numbers are pairs of reals.
 
-use std::mem::MaybeUninit;
-
 use super::bits;
-use super::float::{self, Bf16, Decoded, F16, finite_f32, finite_f64, round_to_odd};
+use super::float::{self, Bf16, F16, SMALL, finite_f32, finite_f64, round_to_odd};
+use super::isa::Isa;
 use crate::backend::job::Cast;
 use crate::dtype::Scalar;
 
@@ -12,8 +11,10 @@ use crate::dtype::Scalar;
 type RowFn = unsafe fn(*const u8, isize, *mut u8, isize, usize);
 /// Whether `n` elements have equal values on both sides.
 type SameFn = unsafe fn(*const u8, isize, *const u8, isize, usize) -> bool;
-/// Rounds `n` float32 to codes, a byte each.
-type EncodeFn = fn(&[f32], &mut [u8]);
+/// Rounds float32 to codes, a byte each.
+type EncodeFn = unsafe fn(&[f32], &mut [u8]);
+/// What codes stand for.
+type DecodeFn = unsafe fn(&[u8], &mut [f32]);
 
 /// A real type as it lies in memory.
 trait Real: Copy {
@@ -92,15 +93,37 @@ macro_rules! narrow {
     )*};
 }
 
-macro_rules! integers {
-    ($($type:ty)*) => {$(
-        narrow_integer! { $type: i32 i64 u64 }
-        // `as` truncates, clamps to the range, and makes NaN 0.
-        narrow! { $type, S: f32, v => v as $type; f64, v => v as $type; }
+/// What `as` does (truncate, clamp to the range, NaN to 0), in a form that is vectorised.
+macro_rules! narrow_float {
+    ($type:ty, through $through:ty: $($float:ty)*) => {$(
+        impl Narrow<$float> for $type {
+            #[inline(always)]
+            fn narrow<const SATURATE: bool>(wide: $float) -> $type {
+                // A power of two that the range ends before, exact in every float.
+                const END: $float = 2.0 * (<$type>::MAX / 2 + 1) as $float;
+                const LOWEST: $float = <$type>::MIN as $float;
+                let inside = if wide > LOWEST { wide } else { LOWEST };
+                let inside = if inside < END { inside } else { 0.0 };
+                // SAFETY: it is a number that truncates to one of the type.
+                let cut = unsafe { inside.to_int_unchecked::<$through>() } as $type;
+                let cut = if wide >= END { <$type>::MAX } else { cut };
+                if wide.is_nan() { 0 } else { cut }
+            }
+        }
     )*};
 }
 
-integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
+macro_rules! integers {
+    ($($type:ty, through $through:ty;)*) => {$(
+        narrow_integer! { $type: i32 i64 u64 }
+        narrow_float! { $type, through $through: f32 f64 }
+    )*};
+}
+
+integers! {
+    i8, through i32; i16, through i32; i32, through i32; i64, through i64;
+    u8, through i32; u16, through i32; u32, through u32; u64, through u64;
+}
 
 narrow! { Bool, S:
     i32, v => Bool((v != 0).into());
@@ -155,6 +178,7 @@ narrow! { F16, S:
 }
 
 /// The upper 53 bits of a large number, the last one set where any was lost: exact in float64.
+#[inline(always)]
 fn odd_to_53_bits(value: u64) -> u64 {
     let cut = value & !0x7ff;
     let odd = cut | u64::from(value != cut) << 11;
@@ -214,6 +238,7 @@ fn integer_is_float(integer: i128, float: f64) -> bool {
 ///
 /// # Safety
 /// `n` elements are readable and writable at their steps.
+#[inline(always)]
 unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
     source: *const u8,
     source_step: isize,
@@ -223,23 +248,174 @@ unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
 ) {
     let (source_size, destination_size) = (size_of::<S>(), size_of::<D>());
     // SAFETY: index stays below n.
-    unsafe {
-        // The same loop twice: with constant steps it is vectorised.
-        if source_step == source_size as isize && destination_step == destination_size as isize {
+    let cast = |from: isize, to: isize| unsafe {
+        let value = source.offset(from).cast::<S>().read_unaligned();
+        destination.offset(to).cast::<D>().write_unaligned(D::narrow::<SATURATE>(value.widen()));
+    };
+    // The same loop with one or both steps constant is vectorised.
+    if destination_step == destination_size as isize {
+        if source_step == source_size as isize {
             for index in 0..n {
-                let value = source.add(index * source_size).cast::<S>().read_unaligned();
-                let value = D::narrow::<SATURATE>(value.widen());
-                destination.add(index * destination_size).cast::<D>().write_unaligned(value);
+                cast((index * source_size) as isize, (index * destination_size) as isize);
             }
         } else {
-            for index in 0..n as isize {
-                let value = source.offset(index * source_step).cast::<S>().read_unaligned();
-                let value = D::narrow::<SATURATE>(value.widen());
-                destination.offset(index * destination_step).cast::<D>().write_unaligned(value);
+            for index in 0..n {
+                cast(index as isize * source_step, (index * destination_size) as isize);
             }
+        }
+    } else {
+        for index in 0..n as isize {
+            cast(index * source_step, index * destination_step);
         }
     }
 }
+
+/// Rounds to a small format, by its place in [`SMALL`].
+#[inline(always)]
+fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[f32], codes: &mut [u8]) {
+    for (value, code) in values.iter().zip(codes) {
+        *code = match FORMAT {
+            E8M0 => float::round_e8m0::<SATURATE>(*value),
+            _ => SMALL[FORMAT].round::<SATURATE>(*value),
+        };
+    }
+}
+
+/// The other way.
+#[inline(always)]
+fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [f32]) {
+    for (code, value) in codes.iter().zip(values) {
+        *value = match FORMAT {
+            E8M0 => float::widen_e8m0(*code),
+            _ => SMALL[FORMAT].widen(*code),
+        };
+    }
+}
+
+/// The place of float8_e8m0fnu, behind [`SMALL`].
+const E8M0: usize = SMALL.len();
+const FORMATS: usize = SMALL.len() + 1;
+
+/// The place of a small format in the tables.
+fn format_index(scalar: Scalar) -> Option<usize> {
+    match scalar {
+        Scalar::Float8E8m0fnu => Some(E8M0),
+        _ if scalar < Scalar::Float8E3m4 => None,
+        _ if scalar < Scalar::Float8E8m0fnu => Some(scalar as usize - Scalar::Float8E3m4 as usize),
+        _ => Some(scalar as usize - Scalar::Float8E3m4 as usize - 1),
+    }
+}
+
+/// Everything that is compiled for a set of instructions.
+struct Compiled {
+    /// By source and destination; the second table saturates.
+    rows: [[[RowFn; REALS + 1]; REALS]; 2],
+    /// By format; the second table saturates.
+    encode: [[EncodeFn; FORMATS]; 2],
+    decode: [DecodeFn; FORMATS],
+}
+
+impl Compiled {
+    fn get(isa: Isa) -> &'static Compiled {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => &avx2::COMPILED,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => &avx512::COMPILED,
+            // On AArch64 the baseline has NEON.
+            _ => &baseline::COMPILED,
+        }
+    }
+}
+
+/// The same loops, compiled for a set of instructions.
+macro_rules! compiled {
+    ($name:ident $($feature:literal)?) => {
+        mod $name {
+            use super::*;
+
+            /// # Safety
+            /// As [`super::row`]; the processor has the instructions.
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
+                source: *const u8,
+                source_step: isize,
+                destination: *mut u8,
+                destination_step: isize,
+                n: usize,
+            ) {
+                // SAFETY: as the caller says.
+                unsafe { super::row::<S, D, SATURATE>(source, source_step, destination, destination_step, n) }
+            }
+
+            /// # Safety
+            /// The processor has the instructions.
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[f32], codes: &mut [u8]) {
+                super::encode::<FORMAT, SATURATE>(values, codes)
+            }
+
+            /// # Safety
+            /// The processor has the instructions.
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [f32]) {
+                super::decode::<FORMAT>(codes, values)
+            }
+
+            pub static COMPILED: Compiled = Compiled {
+                rows: [with_reals!(row_table false), with_reals!(row_table true)],
+                encode: [with_formats!(encode_table false), with_formats!(encode_table true)],
+                decode: with_formats!(decode_table),
+            };
+        }
+    };
+}
+
+const REALS: usize = 13;
+
+/// Calls a macro with all real types, in the order of [`Scalar`].
+macro_rules! with_reals {
+    ($macro:ident $($arguments:tt)*) => {
+        $macro! { [Bool i8 i16 i32 i64 u8 u16 u32 u64 F16 Bf16 f32 f64] $($arguments)* }
+    };
+}
+
+/// Calls a macro with the places of all small formats.
+macro_rules! with_formats {
+    ($macro:ident $($arguments:tt)*) => {
+        $macro! { [0 1 2 3 4 5 6 7 8 9 10] $($arguments)* }
+    };
+}
+
+macro_rules! row_table {
+    ([$($source:ident)*] $saturate:literal) => {
+        [$(with_reals!(row_table_of $source $saturate)),*]
+    };
+}
+
+macro_rules! row_table_of {
+    ([$($destination:ident)*] $source:ident $saturate:literal) => {
+        [$(row::<$source, $destination, $saturate> as RowFn,)* row::<$source, Odd, $saturate> as RowFn]
+    };
+}
+
+macro_rules! encode_table {
+    ([$($format:literal)*] $saturate:literal) => {
+        [$(encode::<$format, $saturate> as EncodeFn),*]
+    };
+}
+
+macro_rules! decode_table {
+    ([$($format:literal)*]) => {
+        [$(decode::<$format> as DecodeFn),*]
+    };
+}
+
+compiled! { baseline }
+#[cfg(target_arch = "x86_64")]
+compiled! { avx2 "avx2,f16c,fma,bmi2" }
+#[cfg(target_arch = "x86_64")]
+compiled! { avx512 "avx2,f16c,fma,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi" }
 
 /// What a row can be cast to: the reals and [`Odd`].
 trait Output: Copy {}
@@ -272,27 +448,6 @@ where
     })
 }
 
-const REALS: usize = 13;
-
-/// Calls a macro with all real types, in the order of [`Scalar`].
-macro_rules! with_reals {
-    ($macro:ident $($arguments:tt)*) => {
-        $macro! { [Bool i8 i16 i32 i64 u8 u16 u32 u64 F16 Bf16 f32 f64] $($arguments)* }
-    };
-}
-
-macro_rules! row_table {
-    ([$($source:ident)*] $saturate:literal) => {
-        [$(with_reals!(row_table_of $source $saturate)),*]
-    };
-}
-
-macro_rules! row_table_of {
-    ([$($destination:ident)*] $source:ident $saturate:literal) => {
-        [$(row::<$source, $destination, $saturate> as RowFn,)* row::<$source, Odd, $saturate> as RowFn]
-    };
-}
-
 macro_rules! same_table {
     ([$($source:ident)*]) => {
         [$(with_reals!(same_table_of $source)),*]
@@ -305,8 +460,6 @@ macro_rules! same_table_of {
     };
 }
 
-static ROWS: [[RowFn; REALS + 1]; REALS] = with_reals!(row_table false);
-static SATURATING_ROWS: [[RowFn; REALS + 1]; REALS] = with_reals!(row_table true);
 static SAME_ROWS: [[SameFn; REALS]; REALS] = with_reals!(same_table);
 /// The column of [`Odd`].
 const ODD: usize = REALS;
@@ -320,64 +473,6 @@ fn real_index(scalar: Scalar) -> Option<usize> {
     (index < REALS).then_some(index)
 }
 
-/// How codes of a small format become float32.
-fn decoder(scalar: Scalar) -> Option<&'static Decoded> {
-    if scalar == Scalar::Float8E8m0fnu {
-        return Some(&float::DECODED_E8M0);
-    }
-    small_index(scalar).map(|index| &float::DECODED[index])
-}
-
-fn small_index(scalar: Scalar) -> Option<usize> {
-    Some(match scalar {
-        Scalar::Float8E3m4 => float::FLOAT8_E3M4,
-        Scalar::Float8E4m3 => float::FLOAT8_E4M3,
-        Scalar::Float8E4m3b11fnuz => float::FLOAT8_E4M3B11FNUZ,
-        Scalar::Float8E4m3fn => float::FLOAT8_E4M3FN,
-        Scalar::Float8E4m3fnuz => float::FLOAT8_E4M3FNUZ,
-        Scalar::Float8E5m2 => float::FLOAT8_E5M2,
-        Scalar::Float8E5m2fnuz => float::FLOAT8_E5M2FNUZ,
-        Scalar::Float6E2m3fn => float::FLOAT6_E2M3FN,
-        Scalar::Float6E3m2fn => float::FLOAT6_E3M2FN,
-        Scalar::Float4E2m1fn => float::FLOAT4_E2M1FN,
-        _ => return None,
-    })
-}
-
-fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[f32], codes: &mut [u8]) {
-    for (value, code) in values.iter().zip(codes) {
-        *code = float::SMALL[FORMAT].round::<SATURATE>(*value);
-    }
-}
-
-fn encode_e8m0<const SATURATE: bool>(values: &[f32], codes: &mut [u8]) {
-    for (value, code) in values.iter().zip(codes) {
-        *code = float::round_e8m0::<SATURATE>(*value);
-    }
-}
-
-/// How float32 become codes of a small format.
-fn encoder<const SATURATE: bool>(scalar: Scalar) -> Option<EncodeFn> {
-    const fn table<const SATURATE: bool>() -> [EncodeFn; float::SMALL.len()] {
-        [
-            encode::<0, SATURATE>,
-            encode::<1, SATURATE>,
-            encode::<2, SATURATE>,
-            encode::<3, SATURATE>,
-            encode::<4, SATURATE>,
-            encode::<5, SATURATE>,
-            encode::<6, SATURATE>,
-            encode::<7, SATURATE>,
-            encode::<8, SATURATE>,
-            encode::<9, SATURATE>,
-        ]
-    }
-    if scalar == Scalar::Float8E8m0fnu {
-        return Some(encode_e8m0::<SATURATE>);
-    }
-    small_index(scalar).map(|index| table::<SATURATE>()[index])
-}
-
 /// Elements that go through buffers at a time: they stay in the first cache.
 const CHUNK: usize = 256;
 
@@ -386,8 +481,11 @@ pub struct Caster {
     /// From what is read or decoded to what is written or encoded.
     row: RowFn,
     same: SameFn,
-    decoder: Option<&'static Decoded>,
-    encoder: Option<(EncodeFn, &'static Decoded)>,
+    /// From what is read to bool, for imaginary parts.
+    truth: RowFn,
+    decode: Option<DecodeFn>,
+    /// And back, to compare.
+    encode: Option<(EncodeFn, DecodeFn)>,
     /// Bits of a code, where a side counts bits.
     from_bits: Option<u32>,
     to_bits: Option<u32>,
@@ -406,18 +504,20 @@ impl Caster {
         let Cast { from, to, saturate, exact, .. } = *cast;
         let imaginary = |scalar: Scalar| scalar.complex_part().map(|part| (part.bits() / 8) as isize);
         let real = |scalar: Scalar| scalar.complex_part().unwrap_or(scalar);
-        let decoder_of_to = decoder(real(to));
+        let compiled = Compiled::get(Isa::get());
+        let decode = |scalar| format_index(scalar).map(|format| compiled.decode[format]);
         let source = real_index(real(from)).unwrap_or(FLOAT32);
         let destination = real_index(real(to));
         // A part of equal type is moved; infinity is not out of its range.
         let saturate = saturate && real(from) != real(to);
-        let rows = if saturate { &SATURATING_ROWS } else { &ROWS };
-        let encoder = if saturate { encoder::<true>(real(to)) } else { encoder::<false>(real(to)) };
+        let rows = &compiled.rows[usize::from(saturate)];
+        let encode = format_index(real(to)).map(|format| compiled.encode[usize::from(saturate)][format]);
         Caster {
             row: rows[source][destination.unwrap_or(ODD)],
+            truth: rows[source][BOOL],
             same: SAME_ROWS[source][destination.unwrap_or(FLOAT32)],
-            decoder: decoder(real(from)),
-            encoder: encoder.zip(decoder_of_to),
+            decode: decode(real(from)),
+            encode: encode.zip(decode(real(to))),
             from_bits: cast.from_bits.then(|| from.bits()),
             to_bits: cast.to_bits.then(|| to.bits()),
             from_imaginary: imaginary(from),
@@ -441,8 +541,8 @@ impl Caster {
         (mut to, to_step): (i64, i64),
         mut n: usize,
     ) -> bool {
-        let direct = self.decoder.is_none()
-            && self.encoder.is_none()
+        let direct = self.decode.is_none()
+            && self.encode.is_none()
             && self.from_imaginary.is_none()
             && self.to_imaginary.is_none();
         if direct && !self.exact {
@@ -482,31 +582,26 @@ impl Caster {
         (to, to_step): (i64, i64),
         n: usize,
     ) -> bool {
-        let mut decoded = [const { MaybeUninit::<f32>::uninit() }; CHUNK];
-        let mut odd = [const { MaybeUninit::<f32>::uninit() }; CHUNK];
+        let (mut decoded, mut odd) = ([0f32; CHUNK], [0f32; CHUNK]);
         let mut codes = [0u8; CHUNK];
         const F32_STEP: isize = size_of::<f32>() as isize;
         // SAFETY: every access below is to one of the n elements that the caller vouches for, or to
         // the first n places of a buffer of CHUNK.
         unsafe {
-            let (row_source, row_source_step) = match self.decoder {
-                Some(table) => {
+            let (row_source, row_source_step) = match self.decode {
+                Some(decode) => {
                     self.gather(source, from, from_step, &mut codes[..n]);
-                    for (place, code) in decoded.iter_mut().zip(&codes[..n]) {
-                        place.write(f32::from_bits(table[usize::from(*code)]));
-                    }
+                    decode(&codes[..n], &mut decoded[..n]);
                     (decoded.as_ptr().cast::<u8>(), F32_STEP)
                 }
                 None => (source.offset(from as isize), from_step as isize),
             };
-            if let Some((encode, table)) = self.encoder {
+            if let Some((encode, decode)) = self.encode {
                 (self.row)(row_source, row_source_step, odd.as_mut_ptr().cast(), F32_STEP, n);
-                encode(odd[..n].assume_init_ref(), &mut codes[..n]);
+                encode(&odd[..n], &mut codes[..n]);
                 self.scatter(&codes[..n], destination, to, to_step);
                 if self.exact {
-                    for (place, code) in odd.iter_mut().zip(&codes[..n]) {
-                        place.write(f32::from_bits(table[usize::from(*code)]));
-                    }
+                    decode(&codes[..n], &mut odd[..n]);
                     if !(self.same)(row_source, row_source_step, odd.as_ptr().cast(), F32_STEP, n) {
                         return false;
                     }
@@ -557,7 +652,7 @@ impl Caster {
             }
             if self.to_bool {
                 let mut truths = [0u8; CHUNK];
-                (ROWS[self.part][BOOL])(imaginary, step, truths.as_mut_ptr(), 1, n);
+                (self.truth)(imaginary, step, truths.as_mut_ptr(), 1, n);
                 for (index, truth) in truths[..n].iter().enumerate() {
                     let place = destination.offset((to + index as i64 * to_step) as isize);
                     place.write(place.read() | truth);

@@ -21,6 +21,7 @@ const QUIET: u32 = 0x0040_0000;
 
 impl F16 {
     /// Rounds. NaN keeps its sign and upper payload bits and becomes quiet, as in hardware.
+    #[inline(always)]
     pub fn round<const SATURATE: bool>(value: f32) -> F16 {
         let bits = value.to_bits();
         let magnitude = bits & !SIGN;
@@ -38,6 +39,7 @@ impl F16 {
     }
 
     /// Exact. NaN becomes quiet.
+    #[inline(always)]
     pub fn widen(self) -> f32 {
         let bits = u32::from(self.0);
         let shifted = (bits & 0x7fff) << 13;
@@ -55,6 +57,7 @@ impl F16 {
 
 impl Bf16 {
     /// Rounds. NaN keeps its sign only, as in ml_dtypes.
+    #[inline(always)]
     pub fn round<const SATURATE: bool>(value: f32) -> Bf16 {
         let bits = value.to_bits();
         let magnitude = bits & !SIGN;
@@ -65,12 +68,14 @@ impl Bf16 {
     }
 
     /// Exact; bits are kept.
+    #[inline(always)]
     pub fn widen(self) -> f32 {
         f32::from_bits(u32::from(self.0) << 16)
     }
 }
 
 /// A float64 as a float32, rounded to odd: cut off, with the last bit set where anything was lost.
+#[inline(always)]
 pub fn round_to_odd(value: f64) -> f32 {
     let nearest = value as f32;
     let back = f64::from(nearest);
@@ -82,11 +87,13 @@ pub fn round_to_odd(value: f64) -> f32 {
 }
 
 /// A float32 clamped to finite values; NaN stays.
+#[inline(always)]
 pub fn finite_f32(value: f32) -> f32 {
     value.clamp(-f32::MAX, f32::MAX)
 }
 
 /// A float64 clamped to finite values; NaN stays.
+#[inline(always)]
 pub fn finite_f64(value: f64) -> f64 {
     value.clamp(-f64::MAX, f64::MAX)
 }
@@ -109,18 +116,6 @@ pub struct Small {
     /// Codes from here on, without the sign, are NaN, except `overflow` where that is infinity.
     first_special: u32,
 }
-
-/// The places of [`SMALL`].
-pub const FLOAT8_E3M4: usize = 0;
-pub const FLOAT8_E4M3: usize = 1;
-pub const FLOAT8_E4M3B11FNUZ: usize = 2;
-pub const FLOAT8_E4M3FN: usize = 3;
-pub const FLOAT8_E4M3FNUZ: usize = 4;
-pub const FLOAT8_E5M2: usize = 5;
-pub const FLOAT8_E5M2FNUZ: usize = 6;
-pub const FLOAT6_E2M3FN: usize = 7;
-pub const FLOAT6_E3M2FN: usize = 8;
-pub const FLOAT4_E2M1FN: usize = 9;
 
 /// With infinities, as IEEE 754 would have it.
 const fn ieee(fraction: u32, bias: u32, infinity: u32) -> Small {
@@ -165,7 +160,7 @@ const fn finite(fraction: u32, bias: u32, sign: u32) -> Small {
     }
 }
 
-/// The small formats but float8_e8m0fnu.
+/// The small formats but float8_e8m0fnu, in the order of `Scalar` without it.
 pub const SMALL: [Small; 10] = [
     ieee(4, 3, 0x70),
     ieee(3, 7, 0x78),
@@ -203,31 +198,24 @@ impl Small {
         if magnitude > INFINITY { nan } else { signed as u8 }
     }
 
-    /// The bits of the float32 that a code stands for, exactly.
-    const fn widen(self, code: u8) -> u32 {
-        let negative = (code as u32 & self.sign) != 0;
-        let magnitude = code as u32 & (self.sign - 1);
-        let sign = if negative { SIGN } else { 0 };
-        if self.unsigned_zero && magnitude == 0 && negative {
-            return SIGN | INFINITY | QUIET;
-        }
-        if magnitude >= self.first_special {
-            return sign
-                | INFINITY
-                | if magnitude == self.overflow && self.nan[0] as u32 != magnitude { 0 } else { QUIET };
-        }
-        let exponent = magnitude >> self.fraction;
-        let fraction = magnitude & ((1 << self.fraction) - 1);
-        if exponent > 0 {
-            return sign | (exponent + 127 - self.bias) << 23 | fraction << (23 - self.fraction);
-        }
-        if fraction == 0 {
-            return sign;
-        }
-        // A subnormal of the format is a normal float32: its leading bit becomes the implicit one.
-        let shift = self.fraction + fraction.leading_zeros() - 31;
-        let rest = (fraction << shift) & ((1 << self.fraction) - 1);
-        sign | (1 + 127 - self.bias - shift) << 23 | rest << (23 - self.fraction)
+    /// What a code stands for, exactly. Bits above a code of less than 8 do not matter.
+    #[inline(always)]
+    pub fn widen(self, code: u8) -> f32 {
+        let code = u32::from(code);
+        let magnitude = code & (self.sign - 1);
+        let shifted = magnitude << (23 - self.fraction);
+        let rebias = (127 - self.bias) << 23;
+        // A subnormal is the smallest normal plus its fraction, less the smallest normal.
+        let smallest = rebias + (1 << 23);
+        let subnormal = (f32::from_bits(shifted + smallest) - f32::from_bits(smallest)).to_bits();
+        let finite = if magnitude >> self.fraction == 0 { subnormal } else { shifted + rebias };
+        let nan = INFINITY | QUIET;
+        let is_infinity = magnitude == self.overflow && self.overflow as u8 != self.nan[0];
+        let special = if is_infinity { INFINITY } else { nan };
+        let value = if magnitude >= self.first_special { special } else { finite };
+        let negative = code & self.sign != 0;
+        let value = if self.unsigned_zero && negative && magnitude == 0 { nan } else { value };
+        f32::from_bits(value | if negative { SIGN } else { 0 })
     }
 }
 
@@ -245,46 +233,10 @@ pub fn round_e8m0<const SATURATE: bool>(value: f32) -> u8 {
     if bits == 0 || bits > INFINITY { 0xff } else { code as u8 }
 }
 
-const fn widen_e8m0(code: u8) -> u32 {
-    match code {
-        0 => 0x0040_0000,
-        0xff => INFINITY | QUIET,
-        _ => (code as u32) << 23,
-    }
+/// What a code of float8_e8m0fnu stands for.
+#[inline(always)]
+pub fn widen_e8m0(code: u8) -> f32 {
+    let normal = u32::from(code) << 23;
+    let bits = if code == 0 { 0x0040_0000 } else { normal };
+    f32::from_bits(if code == 0xff { INFINITY | QUIET } else { bits })
 }
-
-/// For each code, the bits of the float32 that it stands for. Codes of less than 8 bits repeat, so that
-/// what a padded byte has above them does not matter.
-pub type Decoded = [u32; 256];
-
-const fn decoded(format: Small) -> Decoded {
-    let mut table = [0; 256];
-    let mut code = 0;
-    while code < 256 {
-        table[code] = format.widen((code as u32 & (2 * format.sign - 1)) as u8);
-        code += 1;
-    }
-    table
-}
-
-/// One for each of [`SMALL`].
-pub static DECODED: [Decoded; SMALL.len()] = {
-    let mut tables = [[0; 256]; SMALL.len()];
-    let mut index = 0;
-    while index < SMALL.len() {
-        tables[index] = decoded(SMALL[index]);
-        index += 1;
-    }
-    tables
-};
-
-/// The one for float8_e8m0fnu.
-pub static DECODED_E8M0: Decoded = {
-    let mut table = [0; 256];
-    let mut code = 0;
-    while code < 256 {
-        table[code] = widen_e8m0(code as u8);
-        code += 1;
-    }
-    table
-};

@@ -4,6 +4,7 @@ mod bits;
 mod cast;
 mod copy;
 mod float;
+mod isa;
 mod walk;
 
 use std::fmt;
@@ -33,7 +34,7 @@ impl Backend for Host {
     }
 
     fn describe(&self, text: &mut dyn fmt::Write) -> fmt::Result {
-        write!(text, "{}, {}", std::env::consts::ARCH, std::env::consts::OS)
+        write!(text, "{}, {}, {}", std::env::consts::OS, std::env::consts::ARCH, isa::Isa::get().name())
     }
 
     fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {

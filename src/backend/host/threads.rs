@@ -1,0 +1,407 @@
+//! Threads that help with large host copies: one pool for the process.
+//!
+//! Jobs stand in a list, and whoever is free takes a task of one; a caller takes those of its own. It
+//! waits only for tasks that somebody has begun, so busy, late or missing workers cost time and nothing
+//! else, and tasks may run jobs themselves.
+//!
+//! All that threads share is behind one lock, which is held for a few instructions and never while a
+//! task runs. Nothing exists before the first job that more than one thread may share.
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Runs `task(0)` to `task(tasks - 1)`, each once, on the calling thread and on at most `threads - 1`
+/// others, and returns when all are done. A panic of a task comes out here.
+///
+/// Handing a task out costs a lock: it should be worth ten microseconds or more. A task must not fork.
+pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+    let helpers = threads.min(tasks).saturating_sub(1).min(MAX_WORKERS);
+    if helpers > 0
+        && let Some(pool) = pool()
+    {
+        pool.run(helpers, tasks, task);
+    } else {
+        (0..tasks).for_each(task);
+    }
+}
+
+/// How many threads the calling one may run at once: what its affinity and the control group's quota
+/// allow, at least 1. Asks the system: for large jobs only.
+pub fn available() -> usize {
+    /// Files are read again after so many seconds; quotas change rarely.
+    const KEEP_SECONDS: u64 = 10;
+    /// What was found: at which second, for how many processors, how many threads. 0: nothing yet.
+    static FOUND: AtomicU64 = AtomicU64::new(0);
+    const FIELD: u32 = 16;
+    const MAX: usize = (1 << FIELD) - 1;
+
+    let processors = processors().min(MAX);
+    if processors == 1 {
+        return 1;
+    }
+    let now = seconds();
+    let found = FOUND.load(Ordering::Relaxed);
+    let (second, for_processors, threads) =
+        (found >> (2 * FIELD), (found >> FIELD) as usize & MAX, found as usize & MAX);
+    if found != 0 && for_processors == processors && now.wrapping_sub(second) < KEEP_SECONDS {
+        return threads;
+    }
+    // Reads the affinity again, and the quota's files.
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(processors);
+    let found = now << (2 * FIELD) | (processors as u64) << FIELD | threads as u64;
+    FOUND.store(found, Ordering::Relaxed);
+    threads
+}
+
+/// Processors that the calling thread may run on; very many: unknown.
+fn processors() -> usize {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: a set of bits, which the call fills.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is as large as is said.
+        if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) } == 0 {
+            return (libc::CPU_COUNT(&set) as usize).max(1);
+        }
+    }
+    usize::MAX
+}
+
+/// Seconds since the first time that it was asked for or so; never goes back.
+fn seconds() -> u64 {
+    #[cfg(unix)]
+    {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the time is written to a place of ours.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+        now.tv_sec as u64
+    }
+    #[cfg(not(unix))]
+    {
+        std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs())
+    }
+}
+
+/// Workers there are at most, whatever is asked for.
+const MAX_WORKERS: usize = 255;
+/// Room for a kernel's tiles, and for the thread-local storage of a large program.
+const STACK_BYTES: usize = 512 << 10;
+/// How long a thread that has just worked looks for more before it sleeps: about what waking it costs.
+const SPIN: Duration = Duration::from_micros(20);
+/// How many sleepers a thread wakes at once; those wake more.
+const CALLS: usize = 2;
+
+type Task = &'static (dyn Fn(usize) + Sync);
+type Panic = Box<dyn Any + Send>;
+
+struct Pool {
+    state: Mutex<State>,
+    /// Sleeping workers wait here.
+    work: Condvar,
+    /// Sleeping callers wait here.
+    done: Condvar,
+    /// Counts jobs that come and jobs that are done, so that threads can spin without the lock. Only
+    /// a hint.
+    changes: Changes,
+}
+
+/// On a cache line of its own.
+#[repr(align(128))]
+struct Changes(AtomicU32);
+
+struct State {
+    jobs: Vec<Job>,
+    last_id: u64,
+    /// Workers that exist or are being made.
+    workers: usize,
+    /// Workers that look for work without sleeping.
+    spinning: usize,
+    /// Workers that sleep and have not been called.
+    sleeping: usize,
+    /// Workers that were called and are not awake yet.
+    called: usize,
+    /// Callers that sleep until their job is done.
+    waiting: usize,
+}
+
+struct Job {
+    id: u64,
+    /// The caller's, and only as long as the job is in the list.
+    task: Task,
+    /// The task that is handed out next.
+    next: usize,
+    tasks: usize,
+    /// Workers that run a task of it now, and how many may.
+    helpers: usize,
+    max_helpers: usize,
+    panic: Option<Panic>,
+}
+
+impl Job {
+    fn take(&mut self) -> Option<usize> {
+        let index = self.next;
+        (index < self.tasks).then(|| {
+            self.next += 1;
+            index
+        })
+    }
+
+    /// How many more workers it could use now.
+    fn places(&self) -> usize {
+        (self.max_helpers - self.helpers).min(self.tasks - self.next)
+    }
+}
+
+impl State {
+    fn job(&mut self, id: u64) -> Option<&mut Job> {
+        self.jobs.iter_mut().find(|job| job.id == id)
+    }
+
+    /// A task for a worker: of the job that has the fewest.
+    fn pick(&mut self) -> Option<(u64, Task, usize)> {
+        let open = self.jobs.iter_mut().filter(|job| job.places() > 0);
+        let job = open.min_by_key(|job| job.helpers)?;
+        let index = job.take()?;
+        job.helpers += 1;
+        Some((job.id, job.task, index))
+    }
+
+    /// Counts the sleepers off that are to be woken now.
+    fn call(&mut self) -> usize {
+        if self.sleeping == 0 {
+            return 0;
+        }
+        let places: usize = self.jobs.iter().map(Job::places).sum();
+        let calls = places.saturating_sub(self.spinning + self.called).min(self.sleeping).min(CALLS);
+        self.sleeping -= calls;
+        self.called += calls;
+        calls
+    }
+}
+
+impl Pool {
+    const fn new() -> Pool {
+        let state = State {
+            jobs: Vec::new(),
+            last_id: 0,
+            workers: 0,
+            spinning: 0,
+            sleeping: 0,
+            called: 0,
+            waiting: 0,
+        };
+        Pool {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            changes: Changes(AtomicU32::new(0)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, calls: usize) {
+        (0..calls).for_each(|_| self.work.notify_one());
+    }
+
+    fn run(&'static self, helpers: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.hire(helpers);
+        // SAFETY: only the lifetime changes. The reference is called by those who took a task of the
+        // job; this function takes the job off the list when no task is left and nobody runs one, and
+        // returns after that only: from here to there, nothing unwinds.
+        let task: Task = unsafe { std::mem::transmute(task) };
+        let mut state = self.lock();
+        if state.jobs.try_reserve(1).is_err() {
+            drop(state);
+            return (0..tasks).for_each(task);
+        }
+        state.last_id += 1;
+        let id = state.last_id;
+        // The first task is the caller's.
+        state.jobs.push(Job { id, task, next: 1, tasks, helpers: 0, max_helpers: helpers, panic: None });
+        self.changes.0.fetch_add(1, Ordering::Relaxed);
+        let calls = state.call();
+        drop(state);
+        self.wake(calls);
+
+        let mut next = Some(0);
+        while let Some(index) = next {
+            let result = catch_unwind(AssertUnwindSafe(|| task(index)));
+            let mut state = self.lock();
+            next = state.job(id).and_then(|job| {
+                job.panic = job.panic.take().or(result.err());
+                job.take()
+            });
+        }
+        if let Some(panic) = self.finish(id) {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Waits until nobody runs a task of a job, of which none is left, and takes it off the list.
+    fn finish(&self, id: u64) -> Option<Panic> {
+        let since = Instant::now();
+        let mut state = self.lock();
+        loop {
+            let position = state.jobs.iter().position(|job| job.id == id)?;
+            if state.jobs[position].helpers == 0 {
+                return state.jobs.swap_remove(position).panic;
+            }
+            if since.elapsed() < SPIN {
+                state = self.spin(state, since);
+            } else {
+                state.waiting += 1;
+                state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.waiting -= 1;
+            }
+        }
+    }
+
+    /// Lets the lock go until something has changed, or the time is up.
+    fn spin<'a>(&'a self, state: MutexGuard<'a, State>, since: Instant) -> MutexGuard<'a, State> {
+        let seen = self.changes.0.load(Ordering::Relaxed);
+        drop(state);
+        while self.changes.0.load(Ordering::Relaxed) == seen && since.elapsed() < SPIN {
+            (0..8).for_each(|_| std::hint::spin_loop());
+        }
+        self.lock()
+    }
+
+    /// Makes one worker if there are fewer than are wanted; it makes the next. Where the system has no
+    /// thread for us, there are fewer.
+    fn hire(&'static self, wanted: usize) {
+        let mut state = self.lock();
+        if state.workers >= wanted {
+            return;
+        }
+        state.workers += 1;
+        drop(state);
+        let builder = thread::Builder::new().name("arraybridge".into()).stack_size(STACK_BYTES);
+        let worker = move || {
+            self.hire(wanted);
+            self.work()
+        };
+        if without_signals(|| builder.spawn(worker)).is_err() {
+            self.lock().workers -= 1;
+        }
+    }
+
+    /// What a worker does all its life.
+    fn work(&self) -> ! {
+        let mut since = Instant::now();
+        let mut state = self.lock();
+        loop {
+            if let Some((id, task, index)) = state.pick() {
+                let calls = state.call();
+                drop(state);
+                self.wake(calls);
+                let result = catch_unwind(AssertUnwindSafe(|| task(index)));
+                state = self.lock();
+                if let Some(job) = state.job(id) {
+                    job.panic = job.panic.take().or(result.err());
+                    job.helpers -= 1;
+                    if job.helpers == 0 && job.next == job.tasks {
+                        self.changes.0.fetch_add(1, Ordering::Relaxed);
+                        if state.waiting > 0 {
+                            self.done.notify_all();
+                        }
+                    }
+                }
+                since = Instant::now();
+            } else if since.elapsed() < SPIN {
+                state.spinning += 1;
+                state = self.spin(state, since);
+                state.spinning -= 1;
+            } else {
+                state.sleeping += 1;
+                let asleep = |state: &mut State| state.called == 0;
+                state = self.work.wait_while(state, asleep).unwrap_or_else(PoisonError::into_inner);
+                state.called -= 1;
+            }
+        }
+    }
+}
+
+/// The pool, written by [`in_child`] only.
+struct Global(UnsafeCell<Pool>);
+
+// SAFETY: a pool may be shared, and is replaced only where no other thread is.
+unsafe impl Sync for Global {}
+
+static POOL: Global = Global(UnsafeCell::new(Pool::new()));
+
+/// The pool; None where a fork could break it.
+fn pool() -> Option<&'static Pool> {
+    // SAFETY: it is replaced in a new child only, by its only thread, which is not in here.
+    guard_forks().then(|| unsafe { &*POOL.0.get() })
+}
+
+/// After a fork the child has none of the workers, and what another thread was doing stays half done,
+/// the lock held: it starts anew. What the old pool had allocated stays, for it cannot be trusted.
+#[cfg(unix)]
+extern "C" fn in_child() {
+    // SAFETY: the child has one thread, this one, and it came here from fork, which tasks do not call.
+    unsafe { POOL.0.get().write(Pool::new()) };
+}
+
+/// Sees to it that children start anew; false: not yet, or not possible.
+fn guard_forks() -> bool {
+    #[cfg(unix)]
+    {
+        const NO: u8 = 0;
+        const BEGUN: u8 = 1;
+        const YES: u8 = 2;
+        // No Once: a child could find it begun by a thread that it does not have, and wait.
+        static GUARDED: AtomicU8 = AtomicU8::new(NO);
+        if GUARDED.load(Ordering::Acquire) == YES {
+            return true;
+        }
+        if GUARDED.compare_exchange(NO, BEGUN, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return GUARDED.load(Ordering::Acquire) == YES;
+        }
+        // SAFETY: the function may run in a new child; the library is never unloaded.
+        let guarded = unsafe { libc::pthread_atfork(None, None, Some(in_child)) } == 0;
+        GUARDED.store(if guarded { YES } else { NO }, Ordering::Release);
+        guarded
+    }
+    #[cfg(not(unix))]
+    {
+        true
+    }
+}
+
+/// Runs a function with the program's signals blocked, which a thread made by it inherits: handlers
+/// expect to run on threads that the program knows. Faults stay, for whoever reports or repairs them.
+fn without_signals<T>(function: impl FnOnce() -> T) -> T {
+    #[cfg(unix)]
+    {
+        let faults =
+            [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
+        // SAFETY: sets of bits, filled before use; only this thread's mask changes, and is put back.
+        unsafe {
+            let mut blocked: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut blocked);
+            for signal in faults {
+                libc::sigdelset(&mut blocked, signal);
+            }
+            let changed = libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, &mut before) == 0;
+            let value = function();
+            if changed {
+                libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+            }
+            value
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        function()
+    }
+}

@@ -1,0 +1,250 @@
+//! x86-64: SSE2, AVX2 and AVX-512.
+
+use std::arch::x86_64::*;
+
+use super::{Lane, Vector};
+
+/// A lane with what the processor has for parts of one: SSE2 and nothing (0), SSSE3 (1), masks (2).
+#[derive(Clone, Copy)]
+pub struct Sse<const LEVEL: u8>(__m128i);
+
+impl<const LEVEL: u8> Lane for Sse<LEVEL> {
+    const SHUFFLES: bool = LEVEL >= 1;
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
+        // SAFETY: as the caller vouches; level 2 is AVX-512 VL and BW.
+        unsafe {
+            if LEVEL >= 2 {
+                return Sse(_mm_maskz_loadu_epi8(((1u32 << bytes) - 1) as u16, from.cast()));
+            }
+            let value = super::read_part(from, bytes);
+            Sse(_mm_set_epi64x((value >> 64) as i64, value as i64))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, bytes: usize) {
+        // SAFETY: as the caller vouches; level 2 is AVX-512 VL and BW.
+        unsafe {
+            if LEVEL >= 2 {
+                _mm_mask_storeu_epi8(to.cast(), ((1u32 << bytes) - 1) as u16, self.0);
+            } else {
+                let low = _mm_cvtsi128_si64(self.0) as u64;
+                let high = _mm_cvtsi128_si64(_mm_unpackhi_epi64(self.0, self.0)) as u64;
+                super::write_part(to, bytes, low as u128 | (high as u128) << 64);
+            }
+        }
+    }
+}
+
+impl<const LEVEL: u8> Vector for Sse<LEVEL> {
+    const LANES: usize = 1;
+    type Lane = Self;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: as the caller vouches.
+        unsafe { Sse(_mm_loadu_si128(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: as the caller vouches.
+        unsafe { _mm_storeu_si128(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn from_lanes(lanes: [Self; 4]) -> Self {
+        lanes[0]
+    }
+
+    #[inline(always)]
+    unsafe fn lane(self, _index: usize) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn zip<const SIZE: usize>(self, other: Self) -> (Self, Self) {
+        let (a, b) = (self.0, other.0);
+        // SAFETY: SSE2 is always there.
+        unsafe {
+            match SIZE {
+                1 => (Sse(_mm_unpacklo_epi8(a, b)), Sse(_mm_unpackhi_epi8(a, b))),
+                2 => (Sse(_mm_unpacklo_epi16(a, b)), Sse(_mm_unpackhi_epi16(a, b))),
+                4 => (Sse(_mm_unpacklo_epi32(a, b)), Sse(_mm_unpackhi_epi32(a, b))),
+                _ => (Sse(_mm_unpacklo_epi64(a, b)), Sse(_mm_unpackhi_epi64(a, b))),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn exchange(group: [Self; 4]) -> [Self; 4] {
+        group
+    }
+
+    #[inline(always)]
+    unsafe fn shuffle(self, table: &[u8; 16]) -> Self {
+        // SAFETY: level 1 is SSSE3; level 0 does not get here.
+        unsafe { Sse(_mm_shuffle_epi8(self.0, _mm_loadu_si128(table.as_ptr().cast()))) }
+    }
+}
+
+/// AVX2.
+#[derive(Clone, Copy)]
+pub struct Avx2(__m256i);
+
+impl Vector for Avx2 {
+    const LANES: usize = 2;
+    type Lane = Sse<1>;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: as the caller vouches.
+        unsafe { Avx2(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: as the caller vouches.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn from_lanes(lanes: [Sse<1>; 4]) -> Self {
+        // SAFETY: the caller has AVX2.
+        unsafe { Avx2(_mm256_inserti128_si256(_mm256_castsi128_si256(lanes[0].0), lanes[1].0, 1)) }
+    }
+
+    #[inline(always)]
+    unsafe fn lane(self, index: usize) -> Sse<1> {
+        // SAFETY: the caller has AVX2.
+        unsafe {
+            match index {
+                0 => Sse(_mm256_castsi256_si128(self.0)),
+                _ => Sse(_mm256_extracti128_si256(self.0, 1)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn zip<const SIZE: usize>(self, other: Self) -> (Self, Self) {
+        let (a, b) = (self.0, other.0);
+        // SAFETY: the caller has AVX2.
+        unsafe {
+            match SIZE {
+                1 => (Avx2(_mm256_unpacklo_epi8(a, b)), Avx2(_mm256_unpackhi_epi8(a, b))),
+                2 => (Avx2(_mm256_unpacklo_epi16(a, b)), Avx2(_mm256_unpackhi_epi16(a, b))),
+                4 => (Avx2(_mm256_unpacklo_epi32(a, b)), Avx2(_mm256_unpackhi_epi32(a, b))),
+                _ => (Avx2(_mm256_unpacklo_epi64(a, b)), Avx2(_mm256_unpackhi_epi64(a, b))),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn exchange(group: [Self; 4]) -> [Self; 4] {
+        let [a, b, c, d] = group;
+        // SAFETY: the caller has AVX2.
+        unsafe {
+            let low = Avx2(_mm256_permute2x128_si256(a.0, b.0, 0x20));
+            let high = Avx2(_mm256_permute2x128_si256(a.0, b.0, 0x31));
+            [low, high, c, d]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn shuffle(self, table: &[u8; 16]) -> Self {
+        // SAFETY: the caller has AVX2.
+        unsafe {
+            let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
+            Avx2(_mm256_shuffle_epi8(self.0, table))
+        }
+    }
+}
+
+/// AVX-512 with BW, DQ and VL.
+#[derive(Clone, Copy)]
+pub struct Avx512(__m512i);
+
+impl Vector for Avx512 {
+    const LANES: usize = 4;
+    type Lane = Sse<2>;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: as the caller vouches.
+        unsafe { Avx512(_mm512_loadu_si512(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: as the caller vouches.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn from_lanes(lanes: [Sse<2>; 4]) -> Self {
+        let [a, b, c, d] = lanes;
+        // SAFETY: the caller has AVX-512.
+        unsafe {
+            let vector = _mm512_castsi128_si512(a.0);
+            let vector = _mm512_inserti32x4(vector, b.0, 1);
+            let vector = _mm512_inserti32x4(vector, c.0, 2);
+            Avx512(_mm512_inserti32x4(vector, d.0, 3))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn lane(self, index: usize) -> Sse<2> {
+        // SAFETY: the caller has AVX-512.
+        unsafe {
+            match index {
+                0 => Sse(_mm512_castsi512_si128(self.0)),
+                1 => Sse(_mm512_extracti32x4_epi32(self.0, 1)),
+                2 => Sse(_mm512_extracti32x4_epi32(self.0, 2)),
+                _ => Sse(_mm512_extracti32x4_epi32(self.0, 3)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn zip<const SIZE: usize>(self, other: Self) -> (Self, Self) {
+        let (a, b) = (self.0, other.0);
+        // SAFETY: the caller has AVX-512.
+        unsafe {
+            match SIZE {
+                1 => (Avx512(_mm512_unpacklo_epi8(a, b)), Avx512(_mm512_unpackhi_epi8(a, b))),
+                2 => (Avx512(_mm512_unpacklo_epi16(a, b)), Avx512(_mm512_unpackhi_epi16(a, b))),
+                4 => (Avx512(_mm512_unpacklo_epi32(a, b)), Avx512(_mm512_unpackhi_epi32(a, b))),
+                _ => (Avx512(_mm512_unpacklo_epi64(a, b)), Avx512(_mm512_unpackhi_epi64(a, b))),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn exchange(group: [Self; 4]) -> [Self; 4] {
+        let [a, b, c, d] = group;
+        // SAFETY: the caller has AVX-512.
+        unsafe {
+            let ab_low = _mm512_shuffle_i32x4(a.0, b.0, 0x44);
+            let ab_high = _mm512_shuffle_i32x4(a.0, b.0, 0xee);
+            let cd_low = _mm512_shuffle_i32x4(c.0, d.0, 0x44);
+            let cd_high = _mm512_shuffle_i32x4(c.0, d.0, 0xee);
+            [
+                Avx512(_mm512_shuffle_i32x4(ab_low, cd_low, 0x88)),
+                Avx512(_mm512_shuffle_i32x4(ab_low, cd_low, 0xdd)),
+                Avx512(_mm512_shuffle_i32x4(ab_high, cd_high, 0x88)),
+                Avx512(_mm512_shuffle_i32x4(ab_high, cd_high, 0xdd)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn shuffle(self, table: &[u8; 16]) -> Self {
+        // SAFETY: the caller has AVX-512.
+        unsafe {
+            let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
+            Avx512(_mm512_shuffle_epi8(self.0, table))
+        }
+    }
+}
