@@ -7,10 +7,9 @@
 //! that it takes the tensor.
 #![forbid(unsafe_code)]
 
-use std::fmt;
-
 use crate::dlpack::raw::{DLDataType, DLDevice, device_type as device, dtype_code};
 use crate::dtype::Scalar;
+use crate::error::Refusal;
 use crate::layout::{Facts, MAX_NDIM};
 
 /// An importer of tensors.
@@ -43,8 +42,10 @@ enum Strides {
 struct Rule {
     consumer: Consumer,
     name: &'static str,
+    /// Empty: every type, unknown ones included.
     devices: &'static [i32],
-    dtypes: &'static [&'static [Kind]],
+    /// A bit for each [`Kind`].
+    dtypes: u32,
     strides: Strides,
     byte_offset: bool,
     read_only: bool,
@@ -56,6 +57,114 @@ struct Rule {
     /// Bytes that the address must be a multiple of.
     alignment: u64,
 }
+
+/// What most of them do, where a row says nothing else. Read-only tensors most of them write through.
+const USUAL: Rule = Rule {
+    consumer: Consumer::Numpy,
+    name: "",
+    devices: &[],
+    dtypes: COMMON,
+    strides: Strides::Any,
+    byte_offset: true,
+    read_only: false,
+    padded: true,
+    empty: true,
+    min_ndim: 0,
+    max_ndim: MAX_NDIM,
+    alignment: 1,
+};
+
+const RULES: [Rule; 10] = [
+    Rule {
+        consumer: Consumer::Numpy,
+        name: "numpy",
+        devices: &[device::CPU, device::CUDA_HOST, device::ROCM_HOST, device::CUDA_MANAGED],
+        dtypes: NUMPY,
+        read_only: true,
+        ..USUAL
+    },
+    Rule {
+        consumer: Consumer::Torch,
+        name: "torch",
+        devices: &[
+            device::CPU,
+            device::CUDA,
+            device::METAL,
+            device::ROCM,
+            device::EXT_DEV,
+            device::ONE_API,
+            device::MAIA,
+        ],
+        dtypes: COMMON | FLOAT8_TORCH | set(&[Kind::Complex32, Kind::Float4Pair]),
+        strides: Strides::NotNegative,
+        ..USUAL
+    },
+    Rule {
+        consumer: Consumer::Jax,
+        name: "jax",
+        devices: &[device::CPU, device::CUDA, device::CUDA_HOST, device::ROCM],
+        dtypes: COMMON | FLOAT8,
+        strides: Strides::Dense,
+        // Else it copies, and does not say so.
+        alignment: 64,
+        ..USUAL
+    },
+    Rule {
+        consumer: Consumer::Tensorflow,
+        name: "tensorflow",
+        devices: &[device::CPU, device::CUDA],
+        strides: Strides::RowMajor,
+        byte_offset: false,
+        ..USUAL
+    },
+    Rule {
+        consumer: Consumer::Cupy,
+        name: "cupy",
+        devices: &[device::CUDA, device::ROCM, device::CUDA_MANAGED],
+        ..USUAL
+    },
+    Rule {
+        consumer: Consumer::Numba,
+        name: "numba",
+        devices: &[device::CUDA, device::CUDA_MANAGED],
+        dtypes: NUMPY,
+        ..USUAL
+    },
+    Rule {
+        consumer: Consumer::Pyclesperanto,
+        name: "pyclesperanto",
+        devices: &[device::OPENCL],
+        dtypes: INTEGERS | set(&[S(Scalar::Float32)]),
+        strides: Strides::RowMajor,
+        byte_offset: false,
+        empty: false,
+        min_ndim: 1,
+        max_ndim: 3,
+        ..USUAL
+    },
+    Rule {
+        consumer: Consumer::Paddle,
+        name: "paddle",
+        devices: &[device::CPU, device::CUDA, device::CUDA_HOST],
+        // It takes uint16 for bfloat16.
+        dtypes: (COMMON & !set(&[S(Scalar::Uint16)]))
+            | set(&[S(Scalar::Float8E4m3fn), S(Scalar::Float8E5m2)]),
+        strides: Strides::NotNegative,
+        byte_offset: false,
+        max_ndim: 9,
+        ..USUAL
+    },
+    Rule {
+        consumer: Consumer::Mlx,
+        name: "mlx",
+        devices: &[device::CPU, device::METAL],
+        // It makes these two narrower.
+        dtypes: COMMON & !set(&[S(Scalar::Float64), S(Scalar::Complex128)]),
+        strides: Strides::NotNegative,
+        ..USUAL
+    },
+    Rule { consumer: Consumer::TvmFfi, name: "tvm_ffi", dtypes: u32::MAX, padded: false, ..USUAL },
+];
 
 /// A dtype as the table tells them apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,262 +179,46 @@ enum Kind {
 
 use Kind::Scalar as S;
 
-const BYTES: &[Kind] = &[S(Scalar::Int8), S(Scalar::Uint8)];
-const INTEGERS: &[Kind] = &[S(Scalar::Int16), S(Scalar::Int32), S(Scalar::Uint32)];
-const UINT16: &[Kind] = &[S(Scalar::Uint16)];
-const INTEGERS_64: &[Kind] = &[S(Scalar::Int64), S(Scalar::Uint64)];
-const BOOL: &[Kind] = &[S(Scalar::Bool)];
-const FLOAT16: &[Kind] = &[S(Scalar::Float16)];
-const BFLOAT16: &[Kind] = &[S(Scalar::Bfloat16)];
-const FLOAT32: &[Kind] = &[S(Scalar::Float32)];
-const FLOAT64: &[Kind] = &[S(Scalar::Float64)];
-const COMPLEX64: &[Kind] = &[S(Scalar::Complex64)];
-const COMPLEX128: &[Kind] = &[S(Scalar::Complex128)];
-const FLOAT8_PADDLE: &[Kind] = &[S(Scalar::Float8E4m3fn), S(Scalar::Float8E5m2)];
-const FLOAT8_TORCH: &[Kind] =
-    &[S(Scalar::Float8E4m3fnuz), S(Scalar::Float8E5m2fnuz), S(Scalar::Float8E8m0fnu)];
-const FLOAT8_REST: &[Kind] = &[S(Scalar::Float8E3m4), S(Scalar::Float8E4m3), S(Scalar::Float8E4m3b11fnuz)];
-const BELOW_FLOAT8: &[Kind] = &[S(Scalar::Float6E2m3fn), S(Scalar::Float6E3m2fn), S(Scalar::Float4E2m1fn)];
+/// Sets of [`Kind`]s.
+const INTEGERS: u32 = set(&[
+    S(Scalar::Int8),
+    S(Scalar::Int16),
+    S(Scalar::Int32),
+    S(Scalar::Uint8),
+    S(Scalar::Uint16),
+    S(Scalar::Uint32),
+]);
+const NUMPY: u32 = INTEGERS
+    | set(&[
+        S(Scalar::Bool),
+        S(Scalar::Int64),
+        S(Scalar::Uint64),
+        S(Scalar::Float16),
+        S(Scalar::Float32),
+        S(Scalar::Float64),
+        S(Scalar::Complex64),
+        S(Scalar::Complex128),
+    ]);
+const COMMON: u32 = NUMPY | set(&[S(Scalar::Bfloat16)]);
+const FLOAT8_TORCH: u32 = set(&[
+    S(Scalar::Float8E4m3fn),
+    S(Scalar::Float8E4m3fnuz),
+    S(Scalar::Float8E5m2),
+    S(Scalar::Float8E5m2fnuz),
+    S(Scalar::Float8E8m0fnu),
+]);
+const FLOAT8: u32 =
+    FLOAT8_TORCH | set(&[S(Scalar::Float8E3m4), S(Scalar::Float8E4m3), S(Scalar::Float8E4m3b11fnuz)]);
 
-const NUMPY_DTYPES: &[&[Kind]] =
-    &[BOOL, BYTES, INTEGERS, UINT16, INTEGERS_64, FLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128];
-
-const RULES: [Rule; 10] = [
-    Rule {
-        consumer: Consumer::Numpy,
-        name: "numpy",
-        devices: &[device::CPU, device::CUDA_HOST, device::ROCM_HOST, device::CUDA_MANAGED],
-        dtypes: NUMPY_DTYPES,
-        strides: Strides::Any,
-        byte_offset: true,
-        read_only: true,
-        padded: true,
-        empty: true,
-        min_ndim: 0,
-        max_ndim: MAX_NDIM,
-        alignment: 1,
-    },
-    Rule {
-        consumer: Consumer::Torch,
-        name: "torch",
-        devices: &[
-            device::CPU,
-            device::CUDA,
-            device::METAL,
-            device::ROCM,
-            device::EXT_DEV,
-            device::ONE_API,
-            device::MAIA,
-        ],
-        dtypes: &[
-            BOOL,
-            BYTES,
-            INTEGERS,
-            UINT16,
-            INTEGERS_64,
-            FLOAT16,
-            BFLOAT16,
-            FLOAT32,
-            FLOAT64,
-            COMPLEX64,
-            COMPLEX128,
-            &[Kind::Complex32, Kind::Float4Pair],
-            FLOAT8_PADDLE,
-            FLOAT8_TORCH,
-        ],
-        strides: Strides::NotNegative,
-        byte_offset: true,
-        read_only: false,
-        padded: true,
-        empty: true,
-        min_ndim: 0,
-        max_ndim: MAX_NDIM,
-        alignment: 1,
-    },
-    Rule {
-        consumer: Consumer::Jax,
-        name: "jax",
-        devices: &[device::CPU, device::CUDA, device::CUDA_HOST, device::ROCM],
-        dtypes: &[
-            BOOL,
-            BYTES,
-            INTEGERS,
-            UINT16,
-            INTEGERS_64,
-            FLOAT16,
-            BFLOAT16,
-            FLOAT32,
-            FLOAT64,
-            COMPLEX64,
-            COMPLEX128,
-            FLOAT8_PADDLE,
-            FLOAT8_TORCH,
-            FLOAT8_REST,
-        ],
-        strides: Strides::Dense,
-        byte_offset: true,
-        read_only: false,
-        padded: true,
-        empty: true,
-        min_ndim: 0,
-        max_ndim: MAX_NDIM,
-        alignment: 64,
-    },
-    Rule {
-        consumer: Consumer::Tensorflow,
-        name: "tensorflow",
-        devices: &[device::CPU, device::CUDA],
-        dtypes: &[
-            BOOL,
-            BYTES,
-            INTEGERS,
-            UINT16,
-            INTEGERS_64,
-            FLOAT16,
-            BFLOAT16,
-            FLOAT32,
-            FLOAT64,
-            COMPLEX64,
-            COMPLEX128,
-        ],
-        strides: Strides::RowMajor,
-        byte_offset: false,
-        read_only: false,
-        padded: true,
-        empty: true,
-        min_ndim: 0,
-        max_ndim: MAX_NDIM,
-        alignment: 1,
-    },
-    Rule {
-        consumer: Consumer::Cupy,
-        name: "cupy",
-        devices: &[device::CUDA, device::ROCM, device::CUDA_MANAGED],
-        dtypes: &[
-            BOOL,
-            BYTES,
-            INTEGERS,
-            UINT16,
-            INTEGERS_64,
-            FLOAT16,
-            BFLOAT16,
-            FLOAT32,
-            FLOAT64,
-            COMPLEX64,
-            COMPLEX128,
-        ],
-        strides: Strides::Any,
-        byte_offset: true,
-        read_only: false,
-        padded: true,
-        empty: true,
-        min_ndim: 0,
-        max_ndim: MAX_NDIM,
-        alignment: 1,
-    },
-    Rule {
-        consumer: Consumer::Numba,
-        name: "numba",
-        devices: &[device::CUDA, device::CUDA_MANAGED],
-        dtypes: NUMPY_DTYPES,
-        strides: Strides::Any,
-        byte_offset: true,
-        read_only: false,
-        padded: true,
-        empty: true,
-        min_ndim: 0,
-        max_ndim: MAX_NDIM,
-        alignment: 1,
-    },
-    Rule {
-        consumer: Consumer::Pyclesperanto,
-        name: "pyclesperanto",
-        devices: &[device::OPENCL],
-        dtypes: &[BYTES, INTEGERS, UINT16, FLOAT32],
-        strides: Strides::RowMajor,
-        byte_offset: false,
-        read_only: false,
-        padded: true,
-        empty: false,
-        min_ndim: 1,
-        max_ndim: 3,
-        alignment: 1,
-    },
-    Rule {
-        consumer: Consumer::Paddle,
-        name: "paddle",
-        devices: &[device::CPU, device::CUDA, device::CUDA_HOST],
-        dtypes: &[
-            BOOL,
-            BYTES,
-            INTEGERS,
-            INTEGERS_64,
-            FLOAT16,
-            BFLOAT16,
-            FLOAT32,
-            FLOAT64,
-            COMPLEX64,
-            COMPLEX128,
-            FLOAT8_PADDLE,
-        ],
-        strides: Strides::NotNegative,
-        byte_offset: false,
-        read_only: false,
-        padded: true,
-        empty: true,
-        min_ndim: 0,
-        max_ndim: 9,
-        alignment: 1,
-    },
-    Rule {
-        consumer: Consumer::Mlx,
-        name: "mlx",
-        devices: &[device::CPU, device::METAL],
-        dtypes: &[BOOL, BYTES, INTEGERS, UINT16, INTEGERS_64, FLOAT16, BFLOAT16, FLOAT32, COMPLEX64],
-        strides: Strides::NotNegative,
-        byte_offset: true,
-        read_only: false,
-        padded: true,
-        empty: true,
-        min_ndim: 0,
-        max_ndim: MAX_NDIM,
-        alignment: 1,
-    },
-    Rule {
-        consumer: Consumer::TvmFfi,
-        name: "tvm_ffi",
-        devices: ANY_DEVICE,
-        dtypes: &[
-            BOOL,
-            BYTES,
-            INTEGERS,
-            UINT16,
-            INTEGERS_64,
-            FLOAT16,
-            BFLOAT16,
-            FLOAT32,
-            FLOAT64,
-            COMPLEX64,
-            COMPLEX128,
-            FLOAT8_PADDLE,
-            FLOAT8_TORCH,
-            FLOAT8_REST,
-            BELOW_FLOAT8,
-            &[Kind::Complex32, Kind::Float4Pair, Kind::Other],
-        ],
-        strides: Strides::Any,
-        byte_offset: true,
-        read_only: false,
-        padded: false,
-        empty: true,
-        min_ndim: 0,
-        max_ndim: MAX_NDIM,
-        alignment: 1,
-    },
-];
-
-/// Every device type, unknown ones included.
-const ANY_DEVICE: &[i32] = &[];
+const fn set(kinds: &[Kind]) -> u32 {
+    let mut set = 0;
+    let mut index = 0;
+    while index < kinds.len() {
+        set |= 1 << kinds[index].index();
+        index += 1;
+    }
+    set
+}
 
 /// Bits of all consumers that there are.
 pub const ALL: u32 = mask_of(Question::Exists);
@@ -336,7 +229,8 @@ pub const ALL: u32 = mask_of(Question::Exists);
 enum Question {
     Exists,
     Device(i32),
-    Dtype(Kind),
+    /// By its [`Kind::index`].
+    Dtype(usize),
     Negative,
     NotDense,
     NotRowMajor,
@@ -385,20 +279,7 @@ const fn takes(rule: &Rule, question: Question) -> bool {
             }
             rule.devices.is_empty()
         }
-        Question::Dtype(kind) => {
-            let mut family = 0;
-            while family < rule.dtypes.len() {
-                let mut index = 0;
-                while index < rule.dtypes[family].len() {
-                    if rule.dtypes[family][index].index() == kind.index() {
-                        return true;
-                    }
-                    index += 1;
-                }
-                family += 1;
-            }
-            false
-        }
+        Question::Dtype(index) => rule.dtypes >> index & 1 == 1,
         Question::Negative => matches!(rule.strides, Strides::Any),
         Question::NotDense => matches!(rule.strides, Strides::Any | Strides::NotNegative),
         Question::NotRowMajor => !matches!(rule.strides, Strides::RowMajor),
@@ -436,16 +317,10 @@ const BY_DEVICE: [u32; DEVICES] = {
 
 const BY_KIND: [u32; KINDS] = {
     let mut masks = [0; KINDS];
-    let mut family = 0;
-    // Every kind is in tvm_ffi's row, which takes them all.
-    let every = RULES[RULES.len() - 1].dtypes;
-    while family < every.len() {
-        let mut index = 0;
-        while index < every[family].len() {
-            masks[every[family][index].index()] = mask_of(Question::Dtype(every[family][index]));
-            index += 1;
-        }
-        family += 1;
+    let mut index = 0;
+    while index < KINDS {
+        masks[index] = mask_of(Question::Dtype(index));
+        index += 1;
     }
     masks
 };
@@ -507,6 +382,7 @@ pub fn by_device(device: DLDevice) -> u32 {
 }
 
 /// The consumers that take the tensor without a copy as it stands.
+#[inline]
 pub fn accepted_by(tensor: Candidate<'_>) -> u32 {
     let unless = |present: bool, mask: u32| if present { mask } else { ALL };
     let facts = tensor.facts;
@@ -524,36 +400,6 @@ pub fn accepted_by(tensor: Candidate<'_>) -> u32 {
         & unless(tensor.byte_offset, BYTE_OFFSET)
         & unless(tensor.read_only, READ_ONLY)
         & unless(tensor.padded, PADDED)
-}
-
-/// Why a new tensor would be refused.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Refusal {
-    /// Its device.
-    Device,
-    /// Its dtype.
-    Dtype,
-    /// So many axes.
-    Ndim(usize),
-    /// A tensor without elements.
-    Empty,
-    /// Axes in another order than row-major.
-    Layout,
-    /// Padded elements of less than a byte.
-    Padded,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::Device => f.write_str("this device"),
-            Refusal::Dtype => f.write_str("this dtype"),
-            Refusal::Ndim(ndim) => write!(f, "ndim {ndim}"),
-            Refusal::Empty => f.write_str("empty tensors"),
-            Refusal::Layout => f.write_str("this layout"),
-            Refusal::Padded => f.write_str("padded elements"),
-        }
-    }
 }
 
 /// The first of `consumers` that would refuse a new, aligned, writable tensor like this, and why.
@@ -584,7 +430,7 @@ mod tests {
     use crate::layout;
 
     fn accepted(shape: &[i64], strides: &[i64], change: impl Fn(&mut Candidate<'_>)) -> Vec<&'static str> {
-        let facts = layout::facts(shape, strides);
+        let facts = layout::facts(shape, strides).unwrap();
         let mut candidate = Candidate {
             device: DLDevice { device_type: device::CPU, device_id: 0 },
             dtype: Scalar::Float32.dtype(),

@@ -4,7 +4,8 @@ use crate::backend::{self, Backend, PointerInfo};
 use crate::dlpack::raw::DLDevice;
 use crate::dlpack::view::is_host_readable;
 use crate::error::{Error, Result};
-use crate::plan::{ConvertOptions, Plan, Route, Step};
+use crate::plan::{ConvertOptions, Plan, Step};
+use crate::report::Route;
 
 /// Limits of a context; the default sets none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,9 +52,13 @@ impl Context {
 
     /// Whether the backends that a plan needs are there and, where that was asked for, whether the
     /// source's address is where its tensor says.
+    #[inline]
     pub(crate) fn admit(&self, plan: &Plan, options: &ConvertOptions, address: Option<u64>) -> Result<()> {
         if options.verify_pointer {
             self.verify_pointer(plan.from, address)?;
+        }
+        if plan.route == Route::ZeroCopy {
+            return Ok(());
         }
         if plan.steps.contains(&Step::Transfer) {
             if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {

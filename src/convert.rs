@@ -13,9 +13,11 @@ use crate::dlpack::view::TensorView;
 use crate::dtype::{Casting, Storage};
 use crate::error::Result;
 use crate::layout::{self, MAX_NDIM};
-use crate::plan::{self, ConvertOptions, Plan, Report, Route};
+use crate::plan::{self, ConvertOptions, Plan};
+use crate::report::{Report, Route};
 
 /// Plans a conversion and checks that its backends are there.
+#[inline]
 pub fn plan(context: &Context, source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     let plan = plan::convert(source, options)?;
     context.admit(&plan, options, source.address())?;
@@ -153,7 +155,8 @@ unsafe fn transfer(
 ) -> Result<()> {
     let source = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
     let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
-    let job = Transfer::new(view.shape, source, destination, rules);
+    let mut job = Transfer::new(view.shape, source, destination, rules);
+    job.threads = context.options().num_threads;
     // SAFETY: as the caller says.
     unsafe { context.transferring(plan)?.transfer(&job, start(view), destination_start) }
 }

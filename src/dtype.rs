@@ -174,6 +174,12 @@ impl Storage {
         Storage { bits: if is_subbyte(dtype) && !padded { bits } else { bits.next_multiple_of(8) } }
     }
 
+    /// Bytes of so many elements, packed ones packed; None where they do not fit 63 bits.
+    pub fn num_bytes(self, num_elements: i64) -> Option<u64> {
+        let bits = u128::from(num_elements.unsigned_abs()) * u128::from(self.bits);
+        i64::try_from(bits.div_ceil(8)).ok().map(i64::unsigned_abs)
+    }
+
     /// Whether each element starts at a byte.
     pub fn is_bytes(self) -> bool {
         self.bits.is_multiple_of(8)

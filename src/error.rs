@@ -7,10 +7,8 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::consumers::Refusal;
 use crate::dlpack::raw::{DLDataType, DLDevice, device_type};
-use crate::dtype::Casting;
-use crate::plan::Reasons;
+use crate::report::Reasons;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -124,8 +122,8 @@ pub enum Error {
     OutOfMemory { device: DLDevice, bytes: u64, alignment: u64 },
 
     // AB_E_LOSSY
-    #[error("casting is {}, which does not allow {from} to {to}; AB_CAST_UNSAFE does", rule.name())]
-    CastingRule { rule: Casting, from: DLDataType, to: DLDataType },
+    #[error("casting is {rule}, which does not allow {from} to {to}; AB_CAST_UNSAFE does")]
+    CastingRule { rule: &'static str, from: DLDataType, to: DLDataType },
     #[error("casting is AB_CAST_EXACT, and a value of {from} is none of {to}; AB_CAST_UNSAFE rounds it")]
     ValueLost { from: DLDataType, to: DLDataType },
 
@@ -164,6 +162,36 @@ pub enum TensorProblem {
     Address(u64),
     #[error("data is NULL with {0} elements: it must point to them")]
     NullData(i64),
+}
+
+/// Why a new tensor would be refused.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Refusal {
+    /// Its device.
+    Device,
+    /// Its dtype.
+    Dtype,
+    /// So many axes.
+    Ndim(usize),
+    /// A tensor without elements.
+    Empty,
+    /// Axes in another order than row-major.
+    Layout,
+    /// Padded elements of less than a byte.
+    Padded,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Device => f.write_str("this device"),
+            Refusal::Dtype => f.write_str("this dtype"),
+            Refusal::Ndim(ndim) => write!(f, "ndim {ndim}"),
+            Refusal::Empty => f.write_str("empty tensors"),
+            Refusal::Layout => f.write_str("this layout"),
+            Refusal::Padded => f.write_str("padded elements"),
+        }
+    }
 }
 
 /// The first bytes of a text, kept without allocating.

@@ -1,7 +1,7 @@
 //! Shapes and strides: bounds, contiguity, overlap, and the folding of two stride sets into one job.
 //!
-//! Strides here are whole: every axis has one, compact on axes whose stride means nothing (see
-//! [`compact_strides`]), and every product fits 63 bits, which `dlpack::TensorView` has checked.
+//! Strides here are whole: every axis has one, compact on axes whose stride means nothing, and every
+//! product fits 63 bits, which `dlpack::TensorView` has checked.
 #![forbid(unsafe_code)]
 
 /// The highest rank there is.
@@ -90,58 +90,87 @@ pub struct Facts {
     /// Two indices may share an element.
     pub overlapping: bool,
     /// The lowest offset of an element, at most 0.
-    pub lowest: i128,
+    pub lowest: i64,
     /// The highest offset of an element, at least 0.
-    pub highest: i128,
+    pub highest: i64,
 }
 
-/// Describes a tensor by its shape and strides.
-pub fn facts(shape: &[i64], strides: &[i64]) -> Facts {
-    let mut facts = Facts {
-        empty: false,
-        c_contiguous: true,
-        f_contiguous: true,
-        dense: true,
-        broadcast: false,
-        negative: false,
-        overlapping: false,
-        lowest: 0,
-        highest: 0,
-    };
-    if shape.contains(&0) {
-        facts.empty = true;
-        return facts;
-    }
+/// Describes a tensor by its shape and strides, whose product fits 63 bits. None: its reach does not.
+#[inline]
+pub fn facts(shape: &[i64], strides: &[i64]) -> Option<Facts> {
     let mut step = 1i64;
+    let mut empty = false;
+    let mut c_contiguous = true;
+    let mut long_axes = 0;
+    for (&extent, &stride) in shape.iter().zip(strides).rev() {
+        empty |= extent == 0;
+        if extent != 1 {
+            long_axes += 1;
+            c_contiguous &= stride == step;
+            step = step.wrapping_mul(extent);
+        }
+    }
+    if empty {
+        Some(Facts::row_major(0, true))
+    } else if c_contiguous {
+        Some(Facts::row_major(step, long_axes < 2))
+    } else {
+        strided_facts(shape, strides, step)
+    }
+}
+
+impl Facts {
+    /// Of a compact, row-major tensor; `f_contiguous` says whether it is column-major too.
+    #[inline(always)]
+    pub fn row_major(count: i64, f_contiguous: bool) -> Facts {
+        Facts {
+            empty: count == 0,
+            c_contiguous: true,
+            f_contiguous,
+            dense: true,
+            broadcast: false,
+            negative: false,
+            overlapping: false,
+            lowest: 0,
+            highest: (count - 1).max(0),
+        }
+    }
+}
+
+/// What the strides of a tensor of `count` elements amount to that is not row-major.
+fn strided_facts(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
+    let mut step = 1i64;
+    let (mut f_contiguous, mut broadcast, mut negative) = (true, false, false);
+    let (mut lowest, mut highest) = (0i64, 0i64);
     for (&extent, &stride) in shape.iter().zip(strides) {
         if extent == 1 {
             continue;
         }
-        facts.f_contiguous &= stride == step;
-        step = step.saturating_mul(extent);
-        facts.broadcast |= stride == 0;
-        facts.negative |= stride < 0;
-        let reach = i128::from(extent - 1) * i128::from(stride);
+        f_contiguous &= stride == step;
+        step *= extent;
+        broadcast |= stride == 0;
+        negative |= stride < 0;
+        let reach = (extent - 1).checked_mul(stride)?;
         if reach < 0 {
-            facts.lowest += reach;
+            lowest = lowest.checked_add(reach)?;
         } else {
-            facts.highest += reach;
+            highest = highest.checked_add(reach)?;
         }
     }
-    let mut step = 1i64;
-    for (&extent, &stride) in shape.iter().zip(strides).rev() {
-        if extent != 1 {
-            facts.c_contiguous &= stride == step;
-            step = step.saturating_mul(extent);
-        }
-    }
-    if !facts.c_contiguous && !facts.f_contiguous {
-        // All elements distinct and their range no longer than their number: no gap, no overlap.
-        facts.overlapping = facts.broadcast || overlaps_itself(shape, strides);
-        let range = facts.highest - facts.lowest + 1;
-        facts.dense = !facts.overlapping && !facts.negative && range == i128::from(step);
-    }
-    facts
+    // All elements distinct and their range no longer than their number: no gap, no overlap.
+    let overlapping = !f_contiguous && (broadcast || overlaps_itself(shape, strides));
+    let dense = !overlapping && !negative && highest == count - 1;
+    Some(Facts {
+        empty: false,
+        c_contiguous: false,
+        f_contiguous,
+        dense,
+        broadcast,
+        negative,
+        overlapping,
+        lowest,
+        highest,
+    })
 }
 
 /// An axis of two tensors that are walked together. Strides count whatever unit the job uses.
@@ -237,10 +266,10 @@ fn overlaps_itself(shape: &[i64], strides: &[i64]) -> bool {
     for first in 0..len {
         let (stride, last) = axes[first];
         let mut terms = Terms::default();
-        terms.push(stride, last - 1);
+        terms.push(stride.into(), last - 1);
         let mut target = -i128::from(stride);
         for &(stride, last) in &axes[..first] {
-            terms.push(stride, 2 * last);
+            terms.push(stride.into(), 2 * last);
             target += i128::from(stride) * i128::from(last);
         }
         if terms.solvable(target, &mut budget) {
@@ -266,33 +295,32 @@ pub struct Extent<'a> {
 /// Whether two tensors share memory, exactly where that is cheap to know, else "yes". Neither is
 /// empty.
 pub fn share_memory(a: Extent<'_>, b: Extent<'_>) -> bool {
-    // All strides made positive, each tensor is its lowest address plus a sum of non-negative terms.
-    let mut terms = Terms::default();
-    let mut span = |tensor: &Extent<'_>| {
-        let (mut low, mut high) = (tensor.address, tensor.address);
+    let span = |tensor: &Extent<'_>| {
+        let (mut low, mut high) = (tensor.address, tensor.address + i128::from(tensor.element));
         for (&extent, &stride) in tensor.shape.iter().zip(tensor.strides) {
             let reach = i128::from(extent - 1) * i128::from(stride) * i128::from(tensor.element);
             if reach < 0 {
-                low += reach
+                low += reach;
             } else {
-                high += reach
-            }
-            if extent > 1 && stride != 0 {
-                terms.push_wide(
-                    u128::from(stride.unsigned_abs()) * u128::from(tensor.element),
-                    (extent - 1) as u64,
-                );
+                high += reach;
             }
         }
-        terms.push(1, tensor.element - 1);
-        (low, high + i128::from(tensor.element))
+        (low, high)
     };
-    let (a_low, a_high) = span(&a);
-    let (b_low, b_high) = span(&b);
+    let ((a_low, a_high), (b_low, b_high)) = (span(&a), span(&b));
     if a_high <= b_low || b_high <= a_low {
         return false;
     }
-    // low_a + sum(x * s) = low_b + sum(y * t); with y counted down from its top, all signs are plus.
+    // All strides made positive, each tensor is its lowest address plus a sum of non-negative terms:
+    // low_a + sum(x * s) = low_b + sum(y * t). With y counted down from its top, all signs are plus.
+    let mut terms = Terms::default();
+    for tensor in [&a, &b] {
+        for (&extent, &stride) in tensor.shape.iter().zip(tensor.strides) {
+            let weight = u128::from(stride.unsigned_abs()) * u128::from(tensor.element);
+            terms.push(weight, (extent - 1) as u64);
+        }
+        terms.push(1, tensor.element - 1);
+    }
     terms.solvable(b_high - 1 - a_low, &mut Budget::default())
 }
 
@@ -319,11 +347,7 @@ impl Default for Terms {
 }
 
 impl Terms {
-    fn push(&mut self, weight: u64, highest: u64) {
-        self.push_wide(weight.into(), highest);
-    }
-
-    fn push_wide(&mut self, weight: u128, highest: u64) {
+    fn push(&mut self, weight: u128, highest: u64) {
         if weight != 0 && highest != 0 {
             self.terms[self.len] = (weight, highest);
             self.len += 1;
@@ -433,13 +457,13 @@ mod tests {
         for _ in 0..20_000 {
             let (shape, strides) = random_tensor(&mut random);
             let mut all = offsets(&shape, &strides);
-            let facts = facts(&shape, &strides);
+            let facts = facts(&shape, &strides).unwrap();
             let context = format!("{shape:?} {strides:?} {facts:?}");
             let c = (0..).zip(&all).all(|(index, offset)| index == *offset);
             assert_eq!(facts.c_contiguous, c, "{context}");
             all.sort_unstable();
-            assert_eq!(facts.lowest, all[0].into(), "{context}");
-            assert_eq!(facts.highest, (*all.last().unwrap()).into(), "{context}");
+            assert_eq!(facts.lowest, all[0], "{context}");
+            assert_eq!(facts.highest, *all.last().unwrap(), "{context}");
             let count = all.len();
             all.dedup();
             assert_eq!(facts.overlapping, all.len() < count, "{context}");
@@ -476,7 +500,7 @@ mod tests {
     #[test]
     fn a_search_that_is_too_long_says_maybe() {
         let strides: Vec<i64> = (0..40).map(|i| (1 << 40) + 3 * i * i + 1).collect();
-        assert!(facts(&[3; 40], &strides).overlapping);
+        assert!(facts(&[2; 40], &strides).unwrap().overlapping);
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! | [`consumers`] | the table of what each importer takes |
 //! | [`mod@plan`] | request and view to route, reasons and steps |
 //! | [`mod@convert`] | runs a plan |
+//! | [`report`] | routes and reasons, and the words for them |
 //! | [`context`] | limits, backends, the default context |
 //! | [`backend`] | the one table that the host, CUDA and OpenCL fill, and the job that they get |
 //! | [`error`] | what can go wrong |
@@ -37,12 +38,14 @@ pub mod error;
 pub mod ffi;
 pub mod layout;
 pub mod plan;
+pub mod report;
 pub mod tensor;
 
 pub use context::{Context, ContextOptions};
 pub use dlpack::raw::{DLDataType, DLDevice};
 pub use error::{Error, Result};
-pub use plan::{ConvertOptions, CopyPolicy, LayoutPolicy, Report};
+pub use plan::{ConvertOptions, CopyPolicy, LayoutPolicy};
+pub use report::Report;
 pub use tensor::{Tensor, convert, copy, plan};
 
 /// The crate's version.

@@ -2,14 +2,13 @@
 //! ruled out zero copy, the steps, and what the result will be.
 #![forbid(unsafe_code)]
 
-use std::fmt;
-
-use crate::consumers::{self, Candidate, Refusal};
+use crate::consumers::{self, Candidate};
 use crate::dlpack::raw::{DLDataType, DLDevice, device_type};
 use crate::dlpack::view::{TensorView, is_host_readable, is_opaque, normalised};
 use crate::dtype::{self, Casting, Scalar, Storage};
-use crate::error::{Error, Result, TensorProblem};
+use crate::error::{Error, Excerpt, Refusal, Result, TensorProblem};
 use crate::layout::{self, Extent, Facts, MAX_NDIM, Order};
+use crate::report::{Reasons, Report, Route};
 
 /// When to copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,34 +70,6 @@ pub struct ConvertOptions {
     pub allocator: Option<crate::backend::Allocator>,
 }
 
-/// Which way the data takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-#[allow(missing_docs)]
-pub enum Route {
-    ZeroCopy = 0,
-    Host = 1,
-    Upload = 2,
-    Download = 3,
-    Device = 4,
-    Peer = 5,
-    Staged = 6,
-}
-
-impl Route {
-    const NAMES: [&str; 7] = ["zero copy", "host", "upload", "download", "device", "peer", "staged"];
-
-    /// In one or two words.
-    pub fn name(self) -> &'static str {
-        Route::NAMES[self as usize]
-    }
-
-    /// The name of an `AB_ROUTE_*` that came from C; None: there is no such route.
-    pub fn name_of(value: i32) -> Option<&'static str> {
-        Route::NAMES.get(usize::try_from(value).ok()?).copied()
-    }
-}
-
 /// One thing to do. A plan is a few of them, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -110,72 +81,13 @@ pub enum Step {
     Transfer,
 }
 
-/// Why zero copy is ruled out: `AB_REASON_*` and what a message says of each.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reasons {
-    /// `AB_REASON_*`.
-    pub bits: u32,
-    device: (DLDevice, DLDevice),
-    dtype: (DLDataType, DLDataType),
-    layout: &'static str,
-    alignment: (u32, u32),
-    consumers: u32,
-}
-
-#[allow(missing_docs)]
-impl Reasons {
-    pub const REQUESTED: u32 = 0x1;
-    pub const DEVICE: u32 = 0x2;
-    pub const DTYPE: u32 = 0x4;
-    pub const LAYOUT: u32 = 0x8;
-    pub const ALIGNMENT: u32 = 0x10;
-    pub const READ_ONLY: u32 = 0x20;
-    pub const CONSUMER: u32 = 0x40;
-    /// In the order of their bits.
-    const NAMES: [&str; 7] = ["requested", "device", "dtype", "layout", "alignment", "read-only", "consumer"];
-
-    /// The reasons in a set of bits, lowest first.
-    pub fn names(bits: u32) -> impl Iterator<Item = &'static str> {
-        Reasons::NAMES.iter().enumerate().filter(move |(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| *name)
-    }
-}
-
-impl fmt::Display for Reasons {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, name) in Reasons::names(self.bits).enumerate() {
-            if index > 0 {
-                f.write_str(", ")?;
-            }
-            f.write_str(name)?;
-            match name {
-                "device" => write!(f, " ({} to {})", self.device.0, self.device.1)?,
-                "dtype" => write!(f, " ({} to {})", self.dtype.0, self.dtype.1)?,
-                "layout" => write!(f, " ({} asked for)", self.layout)?,
-                "alignment" => {
-                    write!(f, " ({} bytes asked for, {} there)", self.alignment.0, self.alignment.1)?
-                }
-                "read-only" => f.write_str(" (writable asked for)")?,
-                "consumer" => {
-                    f.write_str(" (not taken by ")?;
-                    for (index, name) in consumers::names(self.consumers).enumerate() {
-                        write!(f, "{}{name}", if index > 0 { " and " } else { "" })?;
-                    }
-                    f.write_str(")")?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-}
-
 /// What a conversion will do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Which way the data takes.
     pub route: Route,
-    /// Every one that ruled out zero copy.
-    pub reasons: Reasons,
+    /// `AB_REASON_*`: every one that ruled out zero copy.
+    pub reasons: u32,
     /// What to do, in order.
     pub steps: &'static [Step],
     /// Where the data is.
@@ -190,6 +102,20 @@ pub struct Plan {
     pub bytes_written: u64,
     /// Peak memory besides source and result.
     pub scratch_bytes: u64,
+}
+
+impl From<&Plan> for Report {
+    fn from(plan: &Plan) -> Report {
+        Report {
+            route: plan.route as i32,
+            reasons: plan.reasons,
+            passes: plan.passes,
+            bytes_read: plan.bytes_read,
+            bytes_written: plan.bytes_written,
+            scratch_bytes: plan.scratch_bytes,
+            nanoseconds: 0,
+        }
+    }
 }
 
 /// What comes out of a conversion.
@@ -207,76 +133,8 @@ pub struct Target {
     pub alignment: u64,
 }
 
-/// What was done, or would be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// `AB_ROUTE_*`.
-    pub route: i32,
-    /// `AB_REASON_*`.
-    pub reasons: u32,
-    /// Times the data is read and written.
-    pub passes: u32,
-    /// Bytes read of the source and of any scratch.
-    pub bytes_read: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Peak memory besides source and result.
-    pub scratch_bytes: u64,
-    /// Host time of the call; 0 in a plan.
-    pub nanoseconds: u64,
-}
-
-impl From<&Plan> for Report {
-    fn from(plan: &Plan) -> Report {
-        Report {
-            route: plan.route as i32,
-            reasons: plan.reasons.bits,
-            passes: plan.passes,
-            bytes_read: plan.bytes_read,
-            bytes_written: plan.bytes_written,
-            scratch_bytes: plan.scratch_bytes,
-            nanoseconds: 0,
-        }
-    }
-}
-
-impl fmt::Display for Report {
-    /// "upload, 1 pass, 12.0 MiB read, 6.0 MiB written (device, dtype)"
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let route = Route::name_of(self.route).unwrap_or("unknown route");
-        let plural = if self.passes == 1 { "" } else { "es" };
-        let (read, written) = (Bytes(self.bytes_read), Bytes(self.bytes_written));
-        write!(f, "{route}, {} pass{plural}, {read} read, {written} written", self.passes)?;
-        if self.scratch_bytes > 0 {
-            write!(f, ", {} scratch", Bytes(self.scratch_bytes))?;
-        }
-        for (index, name) in Reasons::names(self.reasons).enumerate() {
-            write!(f, "{}{name}", if index == 0 { " (" } else { ", " })?;
-        }
-        if Reasons::names(self.reasons).next().is_some() { f.write_str(")") } else { Ok(()) }
-    }
-}
-
-/// A number of bytes for people: "512 B", "12.0 MiB".
-#[derive(Clone, Copy, Debug)]
-pub struct Bytes(pub u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut amount = self.0 as f64;
-        let mut unit = "B";
-        for larger in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
-            // So that 1023.96 KiB is not shown as "1024.0 KiB".
-            if amount < if unit == "B" { 1024.0 } else { 1023.95 } {
-                break;
-            }
-            (amount, unit) = (amount / 1024.0, larger);
-        }
-        if unit == "B" { write!(f, "{amount} B") } else { write!(f, "{amount:.1} {unit}") }
-    }
-}
-
 /// Plans a conversion.
+#[inline]
 pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     let from = place(source.device);
     let dtype = options.dtype.unwrap_or(source.dtype);
@@ -290,16 +148,7 @@ pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan
     };
 
     let asked = options.consumers;
-    // What zero copy would hand out, but for what has a reason of its own.
-    let shared = Candidate {
-        device,
-        dtype,
-        byte_offset: is_opaque(device) && source.byte_offset != 0,
-        padded,
-        ..source.candidate()
-    };
-    let accepted = if asked == 0 { consumers::ALL } else { consumers::accepted_by(shared) };
-    let refused = asked & !accepted;
+    let refused = if asked == 0 { 0 } else { refusing(source, options, device, dtype) };
     let misaligned = options.alignment > 1
         && source.address().is_some_and(|address| !address.is_multiple_of(options.alignment.into()))
         && !source.facts.empty;
@@ -317,22 +166,13 @@ pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan
     rule_out(Reasons::ALIGNMENT, misaligned);
     rule_out(Reasons::READ_ONLY, options.writable && source.is_read_only());
     rule_out(Reasons::CONSUMER, refused != 0);
-    let reasons = Reasons {
-        bits,
-        device: (source.device, device),
-        dtype: (source.dtype, dtype),
-        layout: if options.layout == LayoutPolicy::F { "AB_LAYOUT_F" } else { "AB_LAYOUT_C" },
-        alignment: (options.alignment, source.alignment()),
-        consumers: refused,
-    };
-
     // Results are at least as well aligned as every consumer likes.
     let alignment = u64::from(options.alignment).max(NEW_MEMORY_ALIGNMENT);
     let mut target = Target { device, dtype, order, padded, alignment };
     if bits == 0 {
         return Ok(Plan {
             route: Route::ZeroCopy,
-            reasons,
+            reasons: 0,
             steps: &[Step::Share],
             from,
             target,
@@ -346,19 +186,45 @@ pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan
         target.order = order_for(asked, source, &target)?;
     }
     if options.copy == CopyPolicy::Never {
+        let reasons = explain(bits, source, options, &target);
         return Err(Error::CopyRequired { reasons });
     }
+    // A dtype of more bytes may make it more than there can be.
+    let bytes_written = Storage::of(dtype, padded).num_bytes(source.num_elements);
+    let too_much = Error::OutOfMemory { device, bytes: u64::MAX, alignment };
+    let bytes_written = bytes_written.ok_or(too_much)?;
     Ok(Plan {
         route: route(from, device),
-        reasons,
+        reasons: bits,
         steps: &[Step::Allocate, Step::Transfer],
         from,
         target,
         passes: 1,
         bytes_read: source.num_bytes,
-        bytes_written: num_bytes(source.num_elements, dtype, padded),
+        bytes_written,
         scratch_bytes: 0,
     })
+}
+
+/// What a message says of each reason.
+pub fn explain(bits: u32, source: &TensorView<'_>, options: &ConvertOptions, target: &Target) -> Reasons {
+    Reasons {
+        bits,
+        device: (source.device, target.device),
+        dtype: (source.dtype, target.dtype),
+        layout: if options.layout == LayoutPolicy::F { "AB_LAYOUT_F" } else { "AB_LAYOUT_C" },
+        alignment: (options.alignment, source.alignment()),
+        consumers: refusing(source, options, target.device, target.dtype),
+    }
+}
+
+/// The named consumers that would refuse what zero copy would hand out, but for what has a reason of
+/// its own.
+fn refusing(source: &TensorView<'_>, options: &ConvertOptions, device: DLDevice, dtype: DLDataType) -> u32 {
+    let byte_offset = is_opaque(device) && source.byte_offset != 0;
+    let padded = source.is_padded() && dtype::is_subbyte(dtype);
+    let shared = Candidate { device, dtype, byte_offset, padded, ..source.candidate() };
+    options.consumers & !consumers::accepted_by(shared)
 }
 
 /// Plans a copy whose result is independent of its source.
@@ -405,14 +271,7 @@ pub fn copy_into(
         | differs(Reasons::LAYOUT, source.strides != destination.strides);
     Ok(Plan {
         route: route(from, to),
-        reasons: Reasons {
-            bits,
-            device: (source.device, destination.device),
-            dtype: (source.dtype, destination.dtype),
-            layout: "the destination's strides",
-            alignment: (0, 0),
-            consumers: 0,
-        },
+        reasons: bits,
         steps: &[Step::Transfer],
         from,
         target: Target {
@@ -431,11 +290,6 @@ pub fn copy_into(
 
 /// Alignment of the library's own memory, in bytes: what the DLPack header asks for.
 pub const NEW_MEMORY_ALIGNMENT: u64 = 256;
-
-fn num_bytes(num_elements: i64, dtype: DLDataType, padded: bool) -> u64 {
-    let bits = num_elements as u128 * u128::from(Storage::of(dtype, padded).bits);
-    u64::try_from(bits.div_ceil(8)).unwrap_or(u64::MAX)
-}
 
 /// The device with the id that DLPack gives host memory: there is one host.
 fn place(device: DLDevice) -> DLDevice {
@@ -473,7 +327,11 @@ fn check_cast(source: &TensorView<'_>, to: DLDataType, rule: Casting) -> Result<
     }
     let Some(from_scalar) = Scalar::of(from) else { return Err(Error::Cast { from, to, which: from }) };
     let Some(to_scalar) = Scalar::of(to) else { return Err(Error::Cast { from, to, which: to }) };
-    if rule.allows(from_scalar, to_scalar) { Ok(()) } else { Err(Error::CastingRule { rule, from, to }) }
+    if rule.allows(from_scalar, to_scalar) {
+        Ok(())
+    } else {
+        Err(Error::CastingRule { rule: rule.name(), from, to })
+    }
 }
 
 /// Where the result goes. Without a request it stays, unless a named consumer takes no tensor there:
@@ -482,6 +340,7 @@ fn target_device(source: &TensorView<'_>, options: &ConvertOptions) -> Result<DL
     let here = place(source.device);
     let device = match options.device {
         Some(device) => place(device),
+        None if options.consumers == 0 => return Ok(here),
         None => {
             let nearest = [device_type::CPU, device_type::CUDA, device_type::OPENCL];
             let nearest = nearest.map(|device_type| DLDevice { device_type, device_id: 0 });
@@ -501,7 +360,10 @@ fn order_for(asked: u32, source: &TensorView<'_>, target: &Target) -> Result<Ord
     let mut strides = [0; MAX_NDIM];
     let strides = &mut strides[..source.shape.len()];
     layout::dense_strides(source.shape, source.strides, target.order, strides);
-    let facts = layout::facts(source.shape, strides);
+    let Some(facts) = layout::facts(source.shape, strides) else {
+        let excerpt = Excerpt::new("a dense tensor reaches beyond its elements");
+        return Err(Error::Internal(excerpt));
+    };
     match refused(asked, source, target, &facts) {
         None => Ok(target.order),
         Some((_, Refusal::Layout)) if target.order == Order::Keep => Ok(Order::C),

@@ -12,7 +12,8 @@ use crate::dlpack::view::{Dims, TensorView};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
 use crate::layout::{self, MAX_NDIM};
-use crate::plan::{ConvertOptions, Report};
+use crate::plan::ConvertOptions;
+use crate::report::Report;
 
 /// A managed DLPack tensor that is owned, and released when this is dropped.
 ///

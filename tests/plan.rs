@@ -7,7 +7,8 @@ use arraybridge::dlpack::raw::{DLDataType, DLDevice, DLTensor};
 use arraybridge::dlpack::{Dims, TensorView};
 use arraybridge::dtype::Casting;
 use arraybridge::layout::Order;
-use arraybridge::plan::{self, ConvertOptions, CopyPolicy, LayoutPolicy, Reasons, Report, Route, Step};
+use arraybridge::plan::{self, ConvertOptions, CopyPolicy, LayoutPolicy, Step};
+use arraybridge::report::{Bytes, Reasons, Report, Route};
 
 const CPU: (i32, i32) = (1, 0);
 const CUDA: (i32, i32) = (2, 0);
@@ -192,7 +193,7 @@ fn routes_and_reasons() {
             let plan = plan::convert(view, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(plan.route, route, "{name}");
             let names = |bits| Reasons::names(bits).collect::<Vec<_>>();
-            assert_eq!(names(plan.reasons.bits), names(reasons), "{name}");
+            assert_eq!(names(plan.reasons), names(reasons), "{name}");
             let copies = route != Route::ZeroCopy;
             assert_eq!(plan.passes, copies.into(), "{name}");
             assert_eq!(plan.bytes_read, if copies { view.num_bytes } else { 0 }, "{name}");
@@ -326,7 +327,7 @@ fn copies_into() {
         with_view(&source, |source| {
             with_view(&destination, |destination| {
                 match (plan::copy_into(source, destination, &keep()), want) {
-                    (Ok(plan), Ok(reasons)) => assert_eq!(plan.reasons.bits, reasons, "{name}"),
+                    (Ok(plan), Ok(reasons)) => assert_eq!(plan.reasons, reasons, "{name}"),
                     (Err(error), Err(word)) => assert!(error.to_string().contains(word), "{name}: {error}"),
                     (got, want) => panic!("{name}: {got:?}, not {want:?}"),
                 }
@@ -354,8 +355,8 @@ fn reports_in_words() {
         staged.to_string(),
         "staged, 2 passes, 12.0 MiB read, 6.0 MiB written, 1.5 KiB scratch (device, dtype)"
     );
-    assert_eq!(plan::Bytes(1023).to_string(), "1023 B");
-    assert_eq!(plan::Bytes(1 << 20).to_string(), "1.0 MiB");
-    assert_eq!(plan::Bytes((1 << 20) - 1).to_string(), "1.0 MiB");
-    assert_eq!(plan::Bytes(u64::MAX).to_string(), "16.0 EiB");
+    assert_eq!(Bytes(1023).to_string(), "1023 B");
+    assert_eq!(Bytes(1 << 20).to_string(), "1.0 MiB");
+    assert_eq!(Bytes((1 << 20) - 1).to_string(), "1.0 MiB");
+    assert_eq!(Bytes(u64::MAX).to_string(), "16.0 EiB");
 }

@@ -273,3 +273,18 @@ fn casting_rules() {
         }
     }
 }
+
+/// The tests above again, as a processor with less would run them.
+#[test]
+fn every_instruction_set() {
+    for isa in ["baseline", "avx2"] {
+        let this = std::env::current_exe().unwrap();
+        let run = std::process::Command::new(this)
+            .args(["--skip", "every_instruction_set"])
+            .env("ARRAYBRIDGE_ISA", isa)
+            .output()
+            .unwrap();
+        let output = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && output.contains("5 passed"), "{isa}: {output}");
+    }
+}

@@ -71,6 +71,8 @@ pub struct Transfer {
     pub work: Work,
     /// Where lanes leave bits of their element over: those are cleared first.
     pub cleared: Option<Cleared>,
+    /// How many threads of the host may work on it; 0: as many as the process may run on.
+    pub threads: u32,
 }
 
 /// Elements of the destination that are cleared.
@@ -98,7 +100,7 @@ impl Transfer {
             } else {
                 Work::MoveBits { bits, room: to.bits }
             };
-            return Transfer { folded, work, cleared: None };
+            return Transfer { folded, work, cleared: None, threads: 0 };
         }
 
         let (Some(mut from_scalar), Some(mut to_scalar)) =
@@ -135,7 +137,7 @@ impl Transfer {
             folded: Folded::new(axes(shape, destination, destination, (0, steps.1))),
             room: to.bits,
         });
-        Transfer { folded, work: Work::Cast(cast), cleared }
+        Transfer { folded, work: Work::Cast(cast), cleared, threads: 0 }
     }
 }
 

@@ -4,6 +4,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use super::host::pages;
 use crate::dlpack::raw::DLDevice;
 use crate::error::{Error, Result};
 
@@ -35,7 +36,9 @@ pub struct Memory {
 #[derive(Debug)]
 enum Origin {
     /// Rust's allocator, which is malloc's.
-    Host { alignment: usize },
+    Heap { alignment: usize },
+    /// A mapping of its own, zero where it was never written.
+    Pages,
     /// A caller's.
     Caller { allocator: Allocator, device: DLDevice, stream: i64 },
 }
@@ -49,9 +52,14 @@ impl Memory {
         };
         let layout = Layout::from_size_align(bytes, align).map_err(|_| error)?;
         debug_assert!(bytes > 0);
+        if pages::pays(bytes)
+            && let Some(pointer) = pages::map(bytes, align)
+        {
+            return Ok(Memory { pointer, size: bytes, origin: Origin::Pages });
+        }
         // SAFETY: the layout is not empty.
         let pointer = NonNull::new(unsafe { alloc(layout) }).ok_or(error)?;
-        Ok(Memory { pointer, size: bytes, origin: Origin::Host { alignment: align } })
+        Ok(Memory { pointer, size: bytes, origin: Origin::Heap { alignment: align } })
     }
 
     /// From a caller's allocator, whose answer is checked.
@@ -85,22 +93,26 @@ impl Memory {
         self.pointer.as_ptr() as usize as u64
     }
 
-    /// Sets every byte to 0; for host memory only.
+    /// Sets every byte of new memory to 0; for host memory only.
     pub fn clear(&mut self) {
-        // SAFETY: the memory is ours, and `size` bytes long.
-        unsafe { self.pointer.write_bytes(0, self.size) };
+        if !matches!(self.origin, Origin::Pages) {
+            // SAFETY: the memory is ours, and `size` bytes long.
+            unsafe { self.pointer.write_bytes(0, self.size) };
+        }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         match &self.origin {
-            Origin::Host { alignment } => {
+            Origin::Heap { alignment } => {
                 // SAFETY: allocated with this layout, which was valid then.
                 unsafe {
                     dealloc(self.pointer.as_ptr(), Layout::from_size_align_unchecked(self.size, *alignment));
                 }
             }
+            // SAFETY: mapped with this size, and no longer used.
+            Origin::Pages => unsafe { pages::unmap(self.pointer, self.size) },
             Origin::Caller { allocator, device, stream } => {
                 // SAFETY: it came from this allocator, and goes back once.
                 unsafe {

@@ -67,6 +67,7 @@ impl<'a> TensorView<'a> {
     /// # Safety
     /// `tensor` points to a readable `DLTensor`, whose `shape` and `strides`, unless NULL, point to
     /// `ndim` readable numbers each. None of them needs to be aligned.
+    #[inline(always)]
     pub unsafe fn read(
         tensor: *const DLTensor,
         flags: u64,
@@ -83,24 +84,64 @@ impl<'a> TensorView<'a> {
         if tensor.shape.is_null() && ndim > 0 {
             return Err(refuse(TensorProblem::NullShape(tensor.ndim)));
         }
-        // SAFETY: both pointers hold ndim numbers, NULL aside; ndim is at most MAX_NDIM.
-        let (shape, strides) = unsafe {
-            let shape = &*copy_numbers(tensor.shape, ndim, &mut dims.shape);
-            if tensor.strides.is_null() {
-                (shape, compact_strides(shape, &mut dims.strides))
-            } else {
-                (shape, copy_numbers(tensor.strides, ndim, &mut dims.strides))
+        // Each number is read once: one that changes meanwhile has been checked as it is used.
+        let (mut count, mut overflows, mut empty) = (1i64, false, false);
+        for (axis, place) in dims.shape[..ndim].iter_mut().enumerate() {
+            // SAFETY: the pointer holds ndim numbers.
+            let extent = unsafe { tensor.shape.add(axis).read_unaligned() };
+            place.write(extent);
+            if extent < 0 {
+                return Err(refuse(TensorProblem::Extent { axis, extent }));
             }
+            empty |= extent == 0;
+            let (product, overflowed) = count.overflowing_mul(extent.max(1));
+            (count, overflows) = (product, overflows | overflowed);
+        }
+        // SAFETY: the loop wrote all of it.
+        let shape: &[i64] = unsafe { dims.shape[..ndim].assume_init_ref() };
+        // A stride says nothing on an axis of extent 0 or 1, nor anywhere in an empty tensor: producers
+        // leave garbage there.
+        let (mut step, mut row_major, mut long_axes) = (1i64, true, 0);
+        for (axis, place) in dims.strides[..ndim].iter_mut().enumerate().rev() {
+            let given = if tensor.strides.is_null() {
+                step
+            } else {
+                // SAFETY: the pointer holds ndim numbers.
+                unsafe { tensor.strides.add(axis).read_unaligned() }
+            };
+            let long = shape[axis] != 1 && !empty;
+            let stride = if long { given } else { step };
+            place.write(stride);
+            row_major &= stride == step;
+            long_axes += u32::from(long);
+            step = step.wrapping_mul(shape[axis].max(1));
+        }
+        // SAFETY: the loop wrote all of it.
+        let strides: &[i64] = unsafe { dims.strides[..ndim].assume_init_ref() };
+        let view = || {
+            if overflows && !empty {
+                return Err(TensorProblem::NumElements);
+            }
+            let count = if empty { 0 } else { count };
+            let facts = if row_major {
+                Facts::row_major(count, long_axes < 2)
+            } else {
+                layout::facts(shape, strides).ok_or(TensorProblem::Reach)?
+            };
+            TensorView::check(tensor, flags, shape, strides, count, facts)
         };
-        TensorView::check(tensor, flags, shape, strides).map_err(refuse)
+        view().map_err(refuse)
     }
 
-    /// Everything that can be known without touching a pointer.
+    /// Everything else that can be known without touching a pointer.
+    #[inline(always)]
     fn check(
         tensor: DLTensor,
         flags: u64,
         shape: &'a [i64],
-        strides: &'a mut [i64],
+        strides: &'a [i64],
+        num_elements: i64,
+        facts: Facts,
     ) -> Result<TensorView<'a>, TensorProblem> {
         let DLTensor { dtype, byte_offset, .. } = tensor;
         if dtype.bits == 0 {
@@ -112,42 +153,22 @@ impl<'a> TensorView<'a> {
         if let Some(expected) = dtype::only_width(dtype).filter(|bits| *bits != dtype.bits) {
             return Err(TensorProblem::Bits { code: dtype.code, bits: dtype.bits, expected });
         }
-        if let Some(axis) = shape.iter().position(|extent| *extent < 0) {
-            return Err(TensorProblem::Extent { axis, extent: shape[axis] });
-        }
-        let num_elements = layout::num_elements(shape).ok_or(TensorProblem::NumElements)?;
         let storage = Storage::of(dtype, flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0);
-        let num_bytes = u64::try_from((num_elements as u128 * u128::from(storage.bits)).div_ceil(8))
-            .ok()
-            .filter(|bytes| i64::try_from(*bytes).is_ok())
-            .ok_or(TensorProblem::NumBytes(dtype))?;
+        let num_bytes = storage.num_bytes(num_elements).ok_or(TensorProblem::NumBytes(dtype))?;
         let Ok(start) = i64::try_from(byte_offset) else {
             return Err(TensorProblem::ByteOffset(byte_offset));
         };
-        give_meaningless_axes_compact_strides(shape, strides);
-        let facts = layout::facts(shape, strides);
-        let (begin_offset, end_offset) = if facts.empty {
-            (start, start)
-        } else {
-            let bits = i128::from(storage.bits);
-            let begin = i128::from(start) + (facts.lowest * bits).div_euclid(8);
-            let end = i128::from(start) + ((facts.highest + 1) * bits + 7).div_euclid(8);
-            // Elements of less than a byte are addressed by bits, which must fit too.
-            if dtype::is_subbyte(dtype) && (end - begin) > i128::from(i64::MAX / 8) {
-                return Err(TensorProblem::Reach);
-            }
-            let fit = |offset: i128| i64::try_from(offset).map_err(|_| TensorProblem::Reach);
-            (fit(begin)?, fit(end)?)
-        };
+        let (begin_offset, end_offset) =
+            offsets(&facts, storage, start, dtype::is_subbyte(dtype)).ok_or(TensorProblem::Reach)?;
         let data = tensor.data as usize as u64;
         if !facts.empty {
             if tensor.data.is_null() {
                 return Err(TensorProblem::NullData(num_elements));
             }
-            let address = i128::from(data);
-            let last = i128::from(usize::MAX as u64);
-            let inside = address + i128::from(begin_offset) > 0 && address + i128::from(end_offset) <= last;
-            if !is_opaque(tensor.device) && !inside {
+            let begin = data.checked_add_signed(begin_offset).filter(|begin| *begin != 0);
+            let end = data.checked_add_signed(end_offset);
+            let inside = begin.is_some() && end.is_some_and(|end| end <= usize::MAX as u64);
+            if !inside && !is_opaque(tensor.device) {
                 return Err(TensorProblem::Address(data));
             }
         }
@@ -245,39 +266,19 @@ pub fn normalised(device: DLDevice) -> DLDevice {
     if device.device_type == device_type::CPU { DLDevice { device_id: 0, ..device } } else { device }
 }
 
-/// A stride says nothing on an axis of extent 0 or 1, nor anywhere in an empty tensor: producers
-/// leave garbage there.
-fn give_meaningless_axes_compact_strides(shape: &[i64], strides: &mut [i64]) {
-    let empty = shape.contains(&0);
-    let mut step = 1i64;
-    for (extent, stride) in shape.iter().zip(strides).rev() {
-        if empty || *extent == 1 {
-            *stride = step;
-        }
-        step = step.saturating_mul((*extent).max(1));
+/// The bytes between which a tensor's elements lie; None: they do not fit 63 bits.
+#[inline(always)]
+fn offsets(facts: &Facts, storage: Storage, start: i64, subbyte: bool) -> Option<(i64, i64)> {
+    if facts.empty {
+        return Some((start, start));
     }
-}
-
-/// Copies `len` numbers into the front of `room`.
-///
-/// # Safety
-/// `from` points to `len` readable numbers, aligned or not, unless `len` is 0.
-unsafe fn copy_numbers(from: *const i64, len: usize, room: &mut [MaybeUninit<i64>; MAX_NDIM]) -> &mut [i64] {
-    for (index, place) in room[..len].iter_mut().enumerate() {
-        // SAFETY: index is below len.
-        place.write(unsafe { from.add(index).read_unaligned() });
-    }
-    // SAFETY: the loop wrote all of it.
-    unsafe { room[..len].assume_init_mut() }
-}
-
-fn compact_strides<'a>(shape: &[i64], room: &'a mut [MaybeUninit<i64>; MAX_NDIM]) -> &'a mut [i64] {
-    let room = &mut room[..shape.len()];
-    for place in &mut *room {
-        place.write(0);
-    }
-    // SAFETY: the loop wrote all of it.
-    let strides = unsafe { room.assume_init_mut() };
-    layout::compact_strides(shape, strides);
-    strides
+    let bits = i64::try_from(storage.bits).ok()?;
+    let (begin, end) = if subbyte {
+        // These are addressed by bits, which must fit too.
+        let begin = facts.lowest.checked_mul(bits)?.div_euclid(8);
+        (begin, facts.highest.checked_add(1)?.checked_mul(bits)?.checked_add(7)?.div_euclid(8))
+    } else {
+        (facts.lowest.checked_mul(bits / 8)?, facts.highest.checked_add(1)?.checked_mul(bits / 8)?)
+    };
+    Some((start.checked_add(begin)?, start.checked_add(end)?))
 }

@@ -14,21 +14,18 @@ use crate::error::{Error, Excerpt, Result};
 /// # Safety
 /// `error` is NULL or points to an `ab_error` whose `struct_size` is set.
 pub unsafe fn boundary(error: *mut ab_error, body: impl FnOnce() -> Result<()>) -> ab_status {
-    let outcome = guarded(|| {
-        // SAFETY: the caller vouches for it.
-        let room = unsafe { output(error, "error") };
+    // SAFETY: the caller vouches for it.
+    let Ok(room) = (unsafe { output(error, "error") }) else {
         // An error struct that cannot be written is an error that cannot be told.
-        room.map_or(AB_E_INVALID_ARGUMENT, |room| {
-            let result = guarded(body).unwrap_or_else(|text| Err(Error::Internal(text)));
-            let status = result.map_or_else(|error| status_of(&error), |()| AB_OK);
-            if let Some(room) = room {
-                // SAFETY: output() has checked that there is room.
-                unsafe { write_error(error, room, status, result.as_ref().err()) };
-            }
-            status
-        })
-    });
-    outcome.unwrap_or(AB_E_INTERNAL)
+        return AB_E_INVALID_ARGUMENT;
+    };
+    let result = guarded(body).unwrap_or_else(|text| Err(Error::Internal(text)));
+    let status = result.as_ref().map_or_else(status_of, |()| AB_OK);
+    if let Some(room) = room {
+        // SAFETY: output() has checked that there is room.
+        unsafe { write_error(error, room, status, result.as_ref().err()) };
+    }
+    status
 }
 
 /// Sets a result to NULL, before anything can fail.
@@ -167,15 +164,6 @@ impl Write for Bounded<'_> {
         }
         Ok(())
     }
-}
-
-/// A struct that begins with its size, as C fills it in.
-///
-/// # Safety
-/// It is `repr(C)`, begins with a u32 `struct_size`, and any bytes make one.
-pub unsafe trait Sized32: Copy {
-    /// Its size when it was first released.
-    const FIRST_SIZE: usize = size_of::<Self>();
 }
 
 /// No struct of this ABI is longer: what says so was not filled in.

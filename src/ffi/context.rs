@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc};
 use std::ffi::{c_char, c_void};
 use std::fmt::Display;
 
-use super::boundary::{Sized32, boundary, clear, input, not_null, output, quietly, write_output, write_text};
+use super::boundary::{boundary, clear, input, not_null, output, quietly, write_output, write_text};
 use super::types::*;
 use crate::backend::{DeviceInfo, MemoryKind, PointerInfo};
 use crate::context::{Context, ContextOptions};

@@ -14,7 +14,8 @@ use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTenso
 use crate::dlpack::view::{Dims, TensorView};
 use crate::dtype::Casting;
 use crate::error::{Error, Result};
-use crate::plan::{ConvertOptions, CopyPolicy, LayoutPolicy, Report};
+use crate::plan::{ConvertOptions, CopyPolicy, LayoutPolicy};
+use crate::report::Report;
 
 /// Converts a tensor, taking over `source` on success: a zero-copy result calls the source's deleter
 /// when it is itself deleted; after a copy the deleter is called as soon as the data is no longer read.

@@ -3,7 +3,6 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::boundary::Sized32;
 use crate::dlpack::raw::{DLDataType, DLDevice};
 
 /// Major version of the ABI: differs when a program must be compiled again. It is the soname's number.
@@ -374,6 +373,15 @@ pub struct ab_report {
     pub scratch_bytes: u64,
     /// Host time of the call; 0 in a plan.
     pub nanoseconds: u64,
+}
+
+/// A struct that begins with its size, as C fills it in.
+///
+/// # Safety
+/// It is `repr(C)`, begins with a u32 `struct_size`, and any bytes make one.
+pub unsafe trait Sized32: Copy {
+    /// Its size when it was first released.
+    const FIRST_SIZE: usize = size_of::<Self>();
 }
 
 macro_rules! sized {

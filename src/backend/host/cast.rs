@@ -1,7 +1,6 @@
 //! Casts of rows. Thirteen real types are cast to each other directly; the formats of at most 8 bits
 //! go through float32, which holds each of them exactly; complex numbers are pairs of reals.
 
-use super::bits;
 use super::float::{self, Bf16, F16, SMALL, finite_f32, finite_f64, round_to_odd};
 use super::isa::Isa;
 use crate::backend::job::Cast;
@@ -474,9 +473,9 @@ fn real_index(scalar: Scalar) -> Option<usize> {
 }
 
 /// Elements that go through buffers at a time: they stay in the first cache.
-const CHUNK: usize = 256;
+pub const CHUNK: usize = 256;
 
-/// A cast that is ready to run on rows.
+/// A cast that is ready to run.
 pub struct Caster {
     /// From what is read or decoded to what is written or encoded.
     row: RowFn,
@@ -486,13 +485,13 @@ pub struct Caster {
     decode: Option<DecodeFn>,
     /// And back, to compare.
     encode: Option<(EncodeFn, DecodeFn)>,
-    /// Bits of a code, where a side counts bits.
-    from_bits: Option<u32>,
-    to_bits: Option<u32>,
-    /// Bytes from the real to the imaginary part, where a side is complex and the other is not.
-    from_imaginary: Option<isize>,
-    to_imaginary: Option<isize>,
-    /// The index of a complex source's parts, for comparing with 0 and for bool.
+    /// Bytes of an element on each side; of a code, 1.
+    source_size: usize,
+    destination_size: usize,
+    /// Whether the source, or the destination, is complex and the other is not.
+    from_complex: bool,
+    to_complex: bool,
+    /// The index of a complex source's parts, for comparing with 0.
     part: usize,
     to_bool: bool,
     exact: bool,
@@ -502,7 +501,6 @@ impl Caster {
     /// Prepares a cast.
     pub fn new(cast: &Cast) -> Caster {
         let Cast { from, to, saturate, exact, .. } = *cast;
-        let imaginary = |scalar: Scalar| scalar.complex_part().map(|part| (part.bits() / 8) as isize);
         let real = |scalar: Scalar| scalar.complex_part().unwrap_or(scalar);
         let compiled = Compiled::get(Isa::get());
         let decode = |scalar| format_index(scalar).map(|format| compiled.decode[format]);
@@ -512,187 +510,111 @@ impl Caster {
         let saturate = saturate && real(from) != real(to);
         let rows = &compiled.rows[usize::from(saturate)];
         let encode = format_index(real(to)).map(|format| compiled.encode[usize::from(saturate)][format]);
+        let size = |scalar: Scalar| scalar.bits().div_ceil(8) as usize;
         Caster {
             row: rows[source][destination.unwrap_or(ODD)],
             truth: rows[source][BOOL],
             same: SAME_ROWS[source][destination.unwrap_or(FLOAT32)],
             decode: decode(real(from)),
             encode: encode.zip(decode(real(to))),
-            from_bits: cast.from_bits.then(|| from.bits()),
-            to_bits: cast.to_bits.then(|| to.bits()),
-            from_imaginary: imaginary(from),
-            to_imaginary: imaginary(to),
+            source_size: size(from),
+            destination_size: size(to),
+            from_complex: from.complex_part().is_some(),
+            to_complex: to.complex_part().is_some(),
             part: source,
             to_bool: to == Scalar::Bool,
             exact,
         }
     }
 
-    /// Casts `n` elements, whose offsets and steps count what the job says: bytes or bits. False: a
-    /// value was lost where none may be.
+    /// Bytes of an element of the source and of the destination. A code of a small format has a byte.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.source_size, self.destination_size)
+    }
+
+    /// Casts `n` elements that follow each other on both sides. False: a value was lost where none may
+    /// be.
     ///
     /// # Safety
-    /// `n` elements are readable from `source` at `from`, and writable from `destination` at `to`.
-    pub unsafe fn run(
-        &self,
-        source: *const u8,
-        (mut from, from_step): (i64, i64),
-        destination: *mut u8,
-        (mut to, to_step): (i64, i64),
-        mut n: usize,
-    ) -> bool {
-        let direct = self.decode.is_none()
-            && self.encode.is_none()
-            && self.from_imaginary.is_none()
-            && self.to_imaginary.is_none();
-        if direct && !self.exact {
-            // SAFETY: as the caller says; a side that counts bits has a decoder or an encoder.
-            unsafe {
-                (self.row)(
-                    source.offset(from as isize),
-                    from_step as isize,
-                    destination.offset(to as isize),
-                    to_step as isize,
-                    n,
-                );
-            }
-            return true;
-        }
-        while n > 0 {
-            let some = n.min(CHUNK);
-            // SAFETY: the chunks cover the caller's row.
-            let kept = unsafe { self.chunk(source, (from, from_step), destination, (to, to_step), some) };
+    /// So many are readable and writable.
+    pub unsafe fn run(&self, source: *const u8, destination: *mut u8, n: usize) -> bool {
+        let plain = self.decode.is_none() && self.encode.is_none() && !self.from_complex && !self.to_complex;
+        let step = if plain && !self.exact { n } else { CHUNK };
+        let mut done = 0;
+        while done < n {
+            let some = step.min(n - done);
+            // SAFETY: the chunks cover the caller's elements.
+            let kept = unsafe {
+                self.chunk(
+                    source.add(done * self.source_size),
+                    destination.add(done * self.destination_size),
+                    some,
+                )
+            };
             if !kept {
                 return false;
             }
-            from += from_step * some as i64;
-            to += to_step * some as i64;
-            n -= some;
+            done += some;
         }
         true
     }
 
     /// # Safety
-    /// As [`Caster::run`], with `n` at most [`CHUNK`].
-    unsafe fn chunk(
-        &self,
-        source: *const u8,
-        (from, from_step): (i64, i64),
-        destination: *mut u8,
-        (to, to_step): (i64, i64),
-        n: usize,
-    ) -> bool {
-        let (mut decoded, mut odd) = ([0f32; CHUNK], [0f32; CHUNK]);
-        let mut codes = [0u8; CHUNK];
+    /// As [`Caster::run`], with `n` at most [`CHUNK`] where buffers are needed.
+    unsafe fn chunk(&self, source: *const u8, destination: *mut u8, n: usize) -> bool {
         const F32_STEP: isize = size_of::<f32>() as isize;
-        // SAFETY: every access below is to one of the n elements that the caller vouches for, or to
-        // the first n places of a buffer of CHUNK.
+        let (mut decoded, mut odd) = ([0f32; CHUNK], [0f32; CHUNK]);
+        // SAFETY: every access is to one of the n elements that the caller vouches for, or to the first
+        // n places of a buffer of CHUNK.
         unsafe {
-            let (row_source, row_source_step) = match self.decode {
+            let (reals, reals_step) = match self.decode {
                 Some(decode) => {
-                    self.gather(source, from, from_step, &mut codes[..n]);
-                    decode(&codes[..n], &mut decoded[..n]);
-                    (decoded.as_ptr().cast::<u8>(), F32_STEP)
+                    decode(std::slice::from_raw_parts(source, n), &mut decoded[..n]);
+                    (decoded.as_ptr().cast(), F32_STEP)
                 }
-                None => (source.offset(from as isize), from_step as isize),
+                None => (source, self.source_size as isize),
             };
-            if let Some((encode, decode)) = self.encode {
-                (self.row)(row_source, row_source_step, odd.as_mut_ptr().cast(), F32_STEP, n);
-                encode(&odd[..n], &mut codes[..n]);
-                self.scatter(&codes[..n], destination, to, to_step);
-                if self.exact {
-                    decode(&codes[..n], &mut odd[..n]);
-                    if !(self.same)(row_source, row_source_step, odd.as_ptr().cast(), F32_STEP, n) {
-                        return false;
-                    }
+            let kept = if let Some((encode, decode)) = self.encode {
+                let codes = std::slice::from_raw_parts_mut(destination, n);
+                (self.row)(reals, reals_step, odd.as_mut_ptr().cast(), F32_STEP, n);
+                encode(&odd[..n], codes);
+                !self.exact || {
+                    decode(codes, &mut odd[..n]);
+                    (self.same)(reals, reals_step, odd.as_ptr().cast(), F32_STEP, n)
                 }
             } else {
-                let row_destination = destination.offset(to as isize);
-                (self.row)(row_source, row_source_step, row_destination, to_step as isize, n);
-                if self.exact
-                    && !(self.same)(row_source, row_source_step, row_destination, to_step as isize, n)
-                {
-                    return false;
+                let step = self.destination_size as isize;
+                if self.to_complex {
+                    // For the imaginary parts.
+                    destination.write_bytes(0, n * self.destination_size);
                 }
-                if let Some(imaginary) = self.to_imaginary {
-                    // The imaginary part is as many zero bytes as it is away.
-                    for index in 0..n as isize {
-                        let part = row_destination.offset(index * to_step as isize + imaginary);
-                        part.write_bytes(0, imaginary as usize);
-                    }
-                }
-            }
-            match self.from_imaginary {
-                Some(imaginary) => {
-                    let imaginary = source.offset(from as isize + imaginary);
-                    self.mind_imaginary(imaginary, from_step as isize, destination, (to, to_step), n)
-                }
-                None => true,
-            }
+                (self.row)(reals, reals_step, destination, step, n);
+                !self.exact || (self.same)(reals, reals_step, destination, step, n)
+            };
+            kept && (!self.from_complex || self.mind_imaginary(source, destination, n))
         }
     }
 
     /// A complex number is true by its imaginary part too, and is kept only if that is 0.
     ///
     /// # Safety
-    /// As [`Caster::run`]; `imaginary` is where the first such part is.
-    unsafe fn mind_imaginary(
-        &self,
-        imaginary: *const u8,
-        step: isize,
-        destination: *mut u8,
-        (to, to_step): (i64, i64),
-        n: usize,
-    ) -> bool {
+    /// As [`Caster::chunk`].
+    unsafe fn mind_imaginary(&self, source: *const u8, destination: *mut u8, n: usize) -> bool {
+        let step = self.source_size as isize;
         let zero = 0i8;
         // SAFETY: as the caller says; a step of 0 reads the one zero again and again.
         unsafe {
-            if self.exact && !(SAME_ROWS[self.part][INT8])(imaginary, step, (&raw const zero).cast(), 0, n) {
-                return false;
-            }
+            let imaginary = source.add(self.source_size / 2);
             if self.to_bool {
                 let mut truths = [0u8; CHUNK];
                 (self.truth)(imaginary, step, truths.as_mut_ptr(), 1, n);
-                for (index, truth) in truths[..n].iter().enumerate() {
-                    let place = destination.offset((to + index as i64 * to_step) as isize);
-                    place.write(place.read() | truth);
+                for (truth, imaginary) in
+                    std::slice::from_raw_parts_mut(destination, n).iter_mut().zip(truths)
+                {
+                    *truth |= imaginary;
                 }
             }
-        }
-        true
-    }
-
-    /// Reads codes, a byte each.
-    ///
-    /// # Safety
-    /// As [`Caster::run`], with `n` the length of `codes`.
-    unsafe fn gather(&self, source: *const u8, from: i64, step: i64, codes: &mut [u8]) {
-        for (index, code) in codes.iter_mut().enumerate() {
-            let at = from + index as i64 * step;
-            // SAFETY: the element is one of the caller's.
-            *code = unsafe {
-                match self.from_bits {
-                    Some(count) => bits::read(source, at, count),
-                    None => source.offset(at as isize).read(),
-                }
-            };
-        }
-    }
-
-    /// Writes codes.
-    ///
-    /// # Safety
-    /// As [`Caster::run`], with `n` the length of `codes`.
-    unsafe fn scatter(&self, codes: &[u8], destination: *mut u8, to: i64, step: i64) {
-        for (index, code) in codes.iter().enumerate() {
-            let at = to + index as i64 * step;
-            // SAFETY: the element is one of the caller's.
-            unsafe {
-                match self.to_bits {
-                    Some(count) => bits::write(destination, at, count, *code),
-                    None => destination.offset(at as isize).write(*code),
-                }
-            }
+            !self.exact || (SAME_ROWS[self.part][INT8])(imaginary, step, (&raw const zero).cast(), 0, n)
         }
     }
 }

@@ -1,18 +1,33 @@
 //! The host: its memory and its processor.
+//!
+//! A job's axes are divided among threads (`split`, `threads`), walked in blocks that the caches like
+//! (`walk`), and handed as rows and matrices to a kernel (`kernel`), which is made of copies (`copy`),
+//! transposes (`transpose`), casts (`cast`, `float`) and elements within bytes (`bits`). Everything
+//! that gains by it is compiled for several sets of instructions (`isa`). Large results come from huge
+//! pages (`pages`).
 
 mod bits;
 mod cast;
 mod copy;
 mod float;
 mod isa;
+mod kernel;
+pub(super) mod pages;
+mod split;
+mod threads;
+mod transpose;
 mod walk;
 
 use std::fmt;
 
+use self::cast::Caster;
+use self::kernel::{CastKernel, Move, MoveBits, Sides};
 use super::job::{Cleared, Transfer, Work};
 use super::{Backend, DeviceInfo, Memory, MemoryKind, PointerInfo};
 use crate::dlpack::raw::{DLDevice, device_type};
+use crate::dtype::Scalar;
 use crate::error::{Error, Result};
+use crate::layout::{Axis, Folded};
 
 /// The one host.
 pub struct Host;
@@ -56,23 +71,36 @@ impl Backend for Host {
     }
 
     unsafe fn transfer(&self, job: &Transfer, source: u64, destination: u64) -> Result<()> {
-        let source = source as usize as *const u8;
-        let destination = destination as usize as *mut u8;
+        let sides =
+            Sides { source: source as usize as *const u8, destination: destination as usize as *mut u8 };
+        let Folded { source_offset, destination_offset, .. } = job.folded;
+        let start = (source_offset, destination_offset);
+        let axes = job.folded.axes();
         // SAFETY: the caller vouches for every place of the job.
         let kept = unsafe {
             if let Some(Cleared { folded, room }) = &job.cleared {
-                walk::copy_bits(folded, 0, *room, source, destination);
+                let clear = MoveBits { sides, bits: 0, room: *room };
+                walk::walk(folded.axes(), (folded.source_offset, folded.destination_offset), &clear);
             }
             match job.work {
                 Work::Move { size } => {
-                    walk::copy(&job.folded, size as usize, source, destination);
-                    true
+                    let (axes, size) = larger_elements(axes, size);
+                    let bytes = elements(axes).saturating_mul(size as usize);
+                    let kernel = Move::new(sides, size as usize, bytes);
+                    split::run(axes, start, &kernel, destination, job.threads)
                 }
-                Work::MoveBits { bits, room } => {
-                    walk::copy_bits(&job.folded, bits, room, source, destination);
-                    true
+                // Neighbours share bytes, which only one thread may write.
+                Work::MoveBits { bits, room } => walk::walk(axes, start, &MoveBits { sides, bits, room }),
+                Work::Cast(cast) => {
+                    let bits = |scalar: Scalar, counts: bool| counts.then(|| scalar.bits());
+                    let bits = (bits(cast.from, cast.from_bits), bits(cast.to, cast.to_bits));
+                    let kernel = CastKernel::new(sides, Caster::new(&cast), elements(axes), bits);
+                    if cast.to_bits {
+                        walk::walk(axes, start, &kernel)
+                    } else {
+                        split::run(axes, start, &kernel, destination, job.threads)
+                    }
                 }
-                Work::Cast(cast) => walk::cast(&job.folded, &cast, source, destination),
             }
         };
         match job.work {
@@ -82,6 +110,24 @@ impl Backend for Host {
             _ => Ok(()),
         }
     }
+}
+
+/// How many elements the axes visit.
+fn elements(axes: &[Axis]) -> usize {
+    axes.iter().fold(1, |count: usize, axis| count.saturating_mul(axis.extent as usize))
+}
+
+/// An innermost axis that is short and contiguous on both sides makes one larger element.
+fn larger_elements(mut axes: &[Axis], mut size: u64) -> (&[Axis], u64) {
+    const LARGEST: u64 = 32;
+    while let Some((inner, outer)) = axes.split_last()
+        && (inner.source, inner.destination) == (size as i64, size as i64)
+        && size * inner.extent as u64 <= LARGEST
+    {
+        size *= inner.extent as u64;
+        axes = outer;
+    }
+    (axes, size)
 }
 
 /// Total and available bytes; 0: unknown.

@@ -9,6 +9,8 @@
 
 use std::any::Any;
 use std::cell::UnsafeCell;
+#[cfg(unix)]
+use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -62,17 +64,18 @@ pub fn available() -> usize {
 fn processors() -> usize {
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: a set of bits, which the call fills.
-        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the set is as large as is said.
-        if unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) } == 0 {
-            return (libc::CPU_COUNT(&set) as usize).max(1);
+        // SAFETY: a set of bits, as large as is said, which the call fills.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            if libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0 {
+                return (libc::CPU_COUNT(&set) as usize).max(1);
+            }
         }
     }
     usize::MAX
 }
 
-/// Seconds since the first time that it was asked for or so; never goes back.
+/// Seconds since some time.
 fn seconds() -> u64 {
     #[cfg(unix)]
     {
@@ -283,12 +286,7 @@ impl Pool {
         }
         state.workers += 1;
         drop(state);
-        let builder = thread::Builder::new().name("arraybridge".into()).stack_size(STACK_BYTES);
-        let worker = move || {
-            self.hire(wanted);
-            self.work()
-        };
-        if without_signals(|| builder.spawn(worker)).is_err() {
+        if !without_signals(|| start_worker(wanted)) {
             self.lock().workers -= 1;
         }
     }
@@ -327,6 +325,52 @@ impl Pool {
             }
         }
     }
+}
+
+/// What a worker is made for.
+fn worker(wanted: usize) {
+    if let Some(pool) = pool() {
+        pool.hire(wanted);
+        pool.work();
+    }
+}
+
+/// Makes a worker, of which nobody keeps track; false: there is no thread for us.
+///
+/// Not by the standard library, whose new threads panic where memory is short.
+#[cfg(unix)]
+fn start_worker(wanted: usize) -> bool {
+    extern "C" fn enter(wanted: *mut c_void) -> *mut c_void {
+        #[cfg(target_os = "linux")]
+        // SAFETY: names this thread.
+        unsafe {
+            libc::pthread_setname_np(libc::pthread_self(), c"arraybridge".as_ptr());
+        }
+        worker(wanted.addr());
+        std::ptr::null_mut()
+    }
+    // SAFETY: what is written is ours, and filled before use; the argument is only a number.
+    unsafe {
+        let mut thread: libc::pthread_t = std::mem::zeroed();
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        if libc::pthread_attr_init(&mut attributes) != 0 {
+            return false;
+        }
+        // A refused size leaves the system's.
+        libc::pthread_attr_setstacksize(&mut attributes, STACK_BYTES);
+        let detached = libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED) == 0;
+        let argument = std::ptr::without_provenance_mut(wanted);
+        let made = detached && libc::pthread_create(&mut thread, &attributes, enter, argument) == 0;
+        libc::pthread_attr_destroy(&mut attributes);
+        made
+    }
+}
+
+/// Makes a worker, of which nobody keeps track; false: there is no thread for us.
+#[cfg(not(unix))]
+fn start_worker(wanted: usize) -> bool {
+    let builder = thread::Builder::new().name("arraybridge".into()).stack_size(STACK_BYTES);
+    builder.spawn(move || worker(wanted)).is_ok()
 }
 
 /// The pool, written by [`in_child`] only.
@@ -382,8 +426,15 @@ fn guard_forks() -> bool {
 fn without_signals<T>(function: impl FnOnce() -> T) -> T {
     #[cfg(unix)]
     {
-        let faults =
-            [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
+        let faults = [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGILL,
+            libc::SIGTRAP,
+            libc::SIGSYS,
+            libc::SIGABRT,
+        ];
         // SAFETY: sets of bits, filled before use; only this thread's mask changes, and is put back.
         unsafe {
             let mut blocked: libc::sigset_t = std::mem::zeroed();
@@ -403,5 +454,262 @@ fn without_signals<T>(function: impl FnOnce() -> T) -> T {
     #[cfg(not(unix))]
     {
         function()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Runs a job and checks that every task ran once.
+    fn check(threads: usize, tasks: usize) {
+        let counts: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+        run(threads, tasks, &|index| {
+            counts[index].fetch_add(1, Ordering::Relaxed);
+        });
+        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    }
+
+    /// Runs as many tasks as threads, where each waits until all have begun, but not for ever.
+    fn meet(threads: usize, task: &(dyn Fn() + Sync)) -> usize {
+        // Another test's first job may be under way to its pool.
+        while pool().is_none() {
+            thread::yield_now();
+        }
+        let met = AtomicUsize::new(0);
+        run(threads, threads, &|_| {
+            met.fetch_add(1, Ordering::Relaxed);
+            let since = Instant::now();
+            while met.load(Ordering::Relaxed) < threads && since.elapsed() < Duration::from_secs(20) {
+                thread::yield_now();
+            }
+            task();
+        });
+        met.into_inner()
+    }
+
+    #[test]
+    fn runs_every_task_once() {
+        for threads in [0, 1, 2, 3, 8, 1000] {
+            for tasks in [0, 1, 2, 3, 7, 100, 2000] {
+                check(threads, tasks);
+            }
+        }
+        assert!(pool().is_none_or(|pool| pool.lock().workers <= MAX_WORKERS));
+    }
+
+    #[test]
+    fn stays_on_the_caller_without_need() {
+        let caller = thread::current().id();
+        let here = |_| assert_eq!(thread::current().id(), caller);
+        run(1, 100, &here);
+        run(0, 100, &here);
+        run(8, 1, &here);
+    }
+
+    #[test]
+    fn uses_no_more_threads_than_allowed() {
+        check(8, 8);
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        run(3, 300, &|_| {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            thread::yield_now();
+            running.fetch_sub(1, Ordering::SeqCst);
+        });
+        assert!(most.into_inner() <= 3);
+    }
+
+    #[test]
+    fn serves_many_callers() {
+        thread::scope(|scope| {
+            for caller in 0..16 {
+                scope.spawn(move || {
+                    (0..300).for_each(|round| check(2 + caller % 4, 1 + (round + caller) % 40))
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn runs_jobs_in_tasks() {
+        let count = AtomicUsize::new(0);
+        run(4, 8, &|_| {
+            run(4, 8, &|_| {
+                run(4, 8, &|_| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                });
+            });
+        });
+        assert_eq!(count.into_inner(), 512);
+    }
+
+    #[test]
+    fn hands_panics_to_the_caller() {
+        for bad in [0, 5, 19] {
+            let count = AtomicUsize::new(0);
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                run(4, 20, &|index| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    if index == bad {
+                        // Unlike panic!, it prints nothing.
+                        resume_unwind(Box::new(index));
+                    }
+                });
+            }));
+            assert_eq!(result.unwrap_err().downcast_ref::<usize>(), Some(&bad));
+            assert_eq!(count.into_inner(), 20);
+            check(4, 100);
+        }
+        // On a worker.
+        let caller = thread::current().id();
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            meet(2, &|| {
+                if thread::current().id() != caller {
+                    resume_unwind(Box::new(7));
+                }
+            });
+        }));
+        assert_eq!(result.unwrap_err().downcast_ref::<i32>(), Some(&7));
+    }
+
+    #[test]
+    fn wakes_sleeping_workers() {
+        for _ in 0..20 {
+            assert_eq!(meet(5, &|| ()), 5);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn workers_block_signals_but_not_faults() {
+        let caller = thread::current().id();
+        let helped = AtomicUsize::new(0);
+        meet(2, &|| {
+            if thread::current().id() == caller {
+                return;
+            }
+            let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+            assert_eq!(name.trim(), "arraybridge");
+            // SAFETY: reads this thread's mask.
+            unsafe {
+                let mut mask: libc::sigset_t = std::mem::zeroed();
+                libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut mask);
+                for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD, libc::SIGPROF, libc::SIGUSR1] {
+                    assert_eq!(libc::sigismember(&mask, signal), 1);
+                }
+                assert_eq!(libc::sigismember(&mask, libc::SIGSEGV), 0);
+            }
+            helped.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(helped.into_inner(), 1);
+        // SAFETY: reads this thread's mask, which is as it was.
+        unsafe {
+            let mut mask: libc::sigset_t = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut mask);
+            assert_eq!(libc::sigismember(&mask, libc::SIGTERM), 0);
+        }
+    }
+
+    /// Forks; what the child's code says is its exit status.
+    #[cfg(target_os = "linux")]
+    fn in_fork(child: impl FnOnce() -> i32) -> i32 {
+        // SAFETY: the child runs what is tested and leaves by _exit, killed if that takes for ever.
+        unsafe {
+            let process = libc::fork();
+            assert!(process >= 0);
+            if process == 0 {
+                libc::alarm(60);
+                let status = catch_unwind(AssertUnwindSafe(child)).unwrap_or(99);
+                libc::_exit(status);
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(process, &mut status, 0), process);
+            if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -libc::WTERMSIG(status) }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn works_in_children() {
+        let child = || {
+            assert_eq!(meet(3, &|| ()), 3);
+            check(4, 200);
+            // And in theirs.
+            in_fork(|| {
+                check(4, 200);
+                meet(3, &|| ()) as i32
+            })
+        };
+        check(4, 100);
+        assert_eq!(in_fork(child), 3);
+        // While others are at work, with the lock held or not.
+        let stop = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while stop.load(Ordering::Relaxed) == 0 {
+                        run(4, 50, &|_| std::hint::spin_loop());
+                    }
+                });
+            }
+            let statuses: Vec<i32> = (0..40).map(|_| in_fork(child)).collect();
+            stop.store(1, Ordering::Relaxed);
+            assert!(statuses.iter().all(|status| *status == 3), "{statuses:?}");
+        });
+        check(4, 100);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn exits_while_workers_sleep() {
+        let status = in_fork(|| {
+            meet(4, &|| ());
+            // SAFETY: the ordinary way out, with all that runs at exit.
+            unsafe { libc::exit(42) }
+        });
+        assert_eq!(status, 42);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn does_without_threads() {
+        let status = in_fork(|| {
+            // SAFETY: the limit is this child's only; nobody is exempt from that of address space.
+            unsafe {
+                let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+                assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+            }
+            // Some workers get the stacks of threads that the child does not have; nothing may fail.
+            check(1000, 2000);
+            check(1000, 2000);
+            0
+        });
+        assert_eq!(status, 0);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn counts_what_a_thread_may_run_on() {
+        let all = available();
+        assert!(all >= 1);
+        assert_eq!(available(), all);
+        let restricted = thread::spawn(|| {
+            // SAFETY: the set is filled before use, and this thread's only.
+            unsafe {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+                let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &set)).unwrap();
+                libc::CPU_ZERO(&mut set);
+                libc::CPU_SET(first, &mut set);
+                libc::sched_setaffinity(0, size_of_val(&set), &set);
+            }
+            check(4, 100);
+            available()
+        });
+        assert_eq!(restricted.join().unwrap(), 1);
+        assert_eq!(available(), all);
     }
 }

@@ -1,143 +1,98 @@
-//! Walks a folded job row by row, in the order that the caches like.
+//! Walks the axes of a job, in the order that the caches like, and hands rows and matrices to a kernel.
 
-use super::bits;
-use super::cast::Caster;
-use super::copy;
-use crate::backend::job::Cast;
-use crate::layout::{Axis, Folded, MAX_NDIM};
+use crate::layout::{Axis, MAX_NDIM};
 
-/// Copies elements of `size` bytes.
-///
-/// # Safety
-/// Every place of the job is readable and writable, and they do not overlap.
-pub unsafe fn copy(folded: &Folded, mut size: usize, source: *const u8, destination: *mut u8) {
-    // An innermost axis that is contiguous on both sides makes one larger element.
-    let mut axes = folded.axes();
-    while let Some((inner, outer)) = axes.split_last()
-        && inner.source == size as i64
-        && inner.destination == size as i64
-    {
-        size *= inner.extent as usize;
-        axes = outer;
-    }
-    let row = copy::for_size(size);
-    rows(axes, size, (folded.source_offset, folded.destination_offset), |from, to, axis| {
-        // SAFETY: the row is part of the job.
-        unsafe {
-            row(
-                source.offset(from as isize),
-                axis.source as isize,
-                destination.offset(to as isize),
-                axis.destination as isize,
-                axis.extent as usize,
-                size,
-            );
-        }
-        true
-    });
+/// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
+pub trait Kernel: Sync {
+    /// The steps of elements that follow each other, in the source and in the destination.
+    fn steps(&self) -> (i64, i64);
+
+    /// Whether it has [`Kernel::matrix`].
+    fn transposes(&self) -> bool;
+
+    /// Does `n` elements. False: stop, a value was lost.
+    ///
+    /// # Safety
+    /// They are part of the job.
+    unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool;
+
+    /// Transposes: element (r, c) is at `from.0 + r * from.1 + c * steps().0` and goes to
+    /// `to.0 + c * to.1 + r * steps().1`.
+    ///
+    /// # Safety
+    /// They are part of the job.
+    unsafe fn matrix(&self, from: (i64, i64), to: (i64, i64), rows: usize, columns: usize) -> bool;
 }
 
-/// Copies elements of `bits` bits into elements of `room` bits.
+/// Visits every element of the axes once. False: the kernel stopped.
 ///
 /// # Safety
-/// As [`copy`], with the bytes of the destination readable too.
-pub unsafe fn copy_bits(folded: &Folded, bits: u64, room: u64, source: *const u8, destination: *mut u8) {
-    let mut axes = folded.axes();
-    let (mut bits, mut room) = (bits, room);
-    while let Some((inner, outer)) = axes.split_last()
-        && bits == room
-        && inner.source == bits as i64
-        && inner.destination == bits as i64
-    {
-        bits *= inner.extent as u64;
-        room = bits;
-        axes = outer;
-    }
-    rows(axes, 1, (folded.source_offset, folded.destination_offset), |from, to, axis| {
-        for index in 0..axis.extent {
-            let (from, to) = (from + index * axis.source, to + index * axis.destination);
-            // SAFETY: the element is part of the job.
-            unsafe {
-                if bits == room && (from | to) & 7 == 0 {
-                    // Whole bytes first, then the bits that are left.
-                    let whole = bits / 8;
-                    let (from_byte, to_byte) = ((from >> 3) as isize, (to >> 3) as isize);
-                    source
-                        .offset(from_byte)
-                        .copy_to_nonoverlapping(destination.offset(to_byte), whole as usize);
-                    let (from, to) = (from + 8 * whole as i64, to + 8 * whole as i64);
-                    bits::copy(source, from, destination, to, bits % 8, bits % 8);
-                } else {
-                    bits::copy(source, from, destination, to, bits, room);
-                }
+/// Every element is there on both sides, and no two of the destination overlap.
+pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bool {
+    let (from_step, to_step) = kernel.steps();
+    let Some((inner, rest)) = axes.split_last() else {
+        // SAFETY: the one element.
+        return unsafe { kernel.row((start.0, from_step), (start.1, to_step), 1) };
+    };
+    let nearest = (0..rest.len()).rev().min_by_key(|index| rest[*index].source.unsigned_abs());
+    let near = nearest.filter(|index| rest[*index].source.unsigned_abs() < inner.source.unsigned_abs());
+    match near {
+        Some(near)
+            if kernel.transposes()
+                && inner.destination == to_step
+                && rest[near].source.abs() == from_step =>
+        {
+            let mut columns = rest[near];
+            let mut start = start;
+            if columns.source < 0 {
+                start.0 += (columns.extent - 1) * columns.source;
+                start.1 += (columns.extent - 1) * columns.destination;
+                columns =
+                    Axis { extent: columns.extent, source: from_step, destination: -columns.destination };
             }
+            let outer = Outer::new(rest, &[near], axes, kernel.steps());
+            outer.each(start, &mut |from, to| {
+                let (rows, columns_count) = (inner.extent as usize, columns.extent as usize);
+                // SAFETY: part of the job.
+                unsafe { kernel.matrix((from, inner.source), (to, columns.destination), rows, columns_count) }
+            })
         }
-        true
-    });
-}
-
-/// Casts; false where a value was lost that may not be.
-///
-/// # Safety
-/// As [`copy_bits`].
-pub unsafe fn cast(folded: &Folded, cast: &Cast, source: *const u8, destination: *mut u8) -> bool {
-    let caster = Caster::new(cast);
-    let size = (cast.from.bits() as usize / 8).max(1);
-    rows(folded.axes(), size, (folded.source_offset, folded.destination_offset), |from, to, axis| {
-        // SAFETY: the row is part of the job.
-        unsafe {
-            caster.run(source, (from, axis.source), destination, (to, axis.destination), axis.extent as usize)
-        }
-    })
+        // SAFETY: as the caller says.
+        _ => unsafe { in_rows(axes, near, start, kernel) },
+    }
 }
 
 /// Elements of a block along the axis that rows run along.
 const ROW_BLOCK: i64 = 64;
-/// Bytes of the source that a block takes of each line across its rows.
+/// What a block takes of each line across its rows, in bytes.
 const LINE_BLOCK: i64 = 128;
 /// Rows shorter than this are walked along another axis where that is longer.
 const SHORT_ROW: i64 = 8;
 /// Elements of a block of such rows.
 const LONG_BLOCK: i64 = 1024;
 
-/// Calls `row` for rows that together visit every place once, until it says false. `size` is about
-/// what an element of the source takes in bytes.
+/// Rows run along the axis that is innermost in the destination. Where another axis, `near`, is
+/// innermost in the source, the two are cut into blocks whose lines on both sides stay in the first
+/// cache.
 ///
-/// Rows run along the axis that is innermost in the destination. Where another axis is innermost in
-/// the source, the two are cut into blocks whose lines on both sides stay in the first cache.
-fn rows(axes: &[Axis], size: usize, start: (i64, i64), mut row: impl FnMut(i64, i64, Axis) -> bool) -> bool {
-    let Some((inner, rest)) = axes.split_last() else {
-        return row(start.0, start.1, Axis { extent: 1, source: 0, destination: 0 });
-    };
-    let Some(near) = (0..rest.len()).rev().min_by_key(|index| rest[*index].source.unsigned_abs()) else {
-        return row(start.0, start.1, *inner);
-    };
+/// # Safety
+/// As [`walk`].
+unsafe fn in_rows(axes: &[Axis], near: Option<usize>, start: (i64, i64), kernel: &impl Kernel) -> bool {
+    let (inner, rest) = axes.split_last().expect("walk() has seen an axis");
     let mut along = *inner;
-    let mut across = rest[near];
-    let transposed = across.source.unsigned_abs() < along.source.unsigned_abs();
-    let mut picked = near;
-    let (mut row_block, mut across_block);
-    if transposed {
-        (row_block, across_block) = (ROW_BLOCK, (LINE_BLOCK / size as i64).max(4));
-    } else {
+    let picked = near.or(rest.len().checked_sub(1));
+    let mut across = picked.map_or(Axis { extent: 1, source: 0, destination: 0 }, |index| rest[index]);
+    let (mut row_block, mut across_block) = match near {
+        Some(_) => (ROW_BLOCK, (LINE_BLOCK / kernel.steps().0).max(4)),
         // Rows that stand next to each other in the destination.
-        picked = rest.len() - 1;
-        across = rest[picked];
-        (row_block, across_block) = (i64::MAX, 1);
-    }
+        None => (i64::MAX, 1),
+    };
     if along.extent < SHORT_ROW && along.extent < across.extent {
         std::mem::swap(&mut along, &mut across);
         (row_block, across_block) = (LONG_BLOCK, across.extent);
     }
-    let mut outer = [Axis::default(); MAX_NDIM + 1];
-    let mut count = 0;
-    for (index, axis) in rest.iter().enumerate() {
-        if index != picked {
-            outer[count] = *axis;
-            count += 1;
-        }
-    }
-    each(&outer[..count], start, &mut |from, to| {
+    let outer = Outer::new(rest, picked.as_slice(), axes, kernel.steps());
+    outer.each(start, &mut |from, to| {
         let mut across_at = 0;
         while across_at < across.extent {
             let across_end = across.extent.min(across_at + across_block);
@@ -147,7 +102,10 @@ fn rows(axes: &[Axis], size: usize, start: (i64, i64), mut row: impl FnMut(i64, 
                 for line in across_at..across_end {
                     let from = from + line * across.source + along_at * along.source;
                     let to = to + line * across.destination + along_at * along.destination;
-                    if !row(from, to, Axis { extent, ..along }) {
+                    // SAFETY: part of the job.
+                    let kept =
+                        unsafe { kernel.row((from, along.source), (to, along.destination), extent as usize) };
+                    if !kept {
                         return false;
                     }
                 }
@@ -159,12 +117,100 @@ fn rows(axes: &[Axis], size: usize, start: (i64, i64), mut row: impl FnMut(i64, 
     })
 }
 
-/// Calls `visit` for every combination of the axes, the last one fastest, until it says false.
+/// The axes around a row or a matrix. Where those take only part of a line of either side, the axes that
+/// have the rest of the line are cut into blocks, which are visited whole before the next.
+struct Outer {
+    axes: [Axis; MAX_NDIM + 1],
+    /// Elements of a block along each axis.
+    blocks: [i64; MAX_NDIM + 1],
+    len: usize,
+}
+
+/// What a block should take of each line, in the job's unit.
+const LINE: i64 = 256;
+
+impl Outer {
+    /// All of `rest` but the `taken`, which are of `axes`, as is the innermost one.
+    fn new(rest: &[Axis], taken: &[usize], axes: &[Axis], steps: (i64, i64)) -> Outer {
+        let mut outer = Outer { axes: [Axis::default(); MAX_NDIM + 1], blocks: [1; MAX_NDIM + 1], len: 0 };
+        for (index, axis) in rest.iter().enumerate() {
+            if !taken.contains(&index) {
+                outer.axes[outer.len] = *axis;
+                outer.len += 1;
+            }
+        }
+        if outer.len > 1 {
+            outer.fill_lines(axes, steps.0, |axis| axis.source.abs());
+            outer.fill_lines(axes, steps.1, |axis| axis.destination.abs());
+        }
+        outer
+    }
+
+    /// Makes blocks along the axes that continue a line of one side, nearest first.
+    fn fill_lines(&mut self, axes: &[Axis], step: i64, stride: impl Fn(&Axis) -> i64) {
+        let mut reach = step;
+        loop {
+            // The longest axis that goes on where what is reached ends, or near it.
+            let goes_on = |axis: &&Axis| axis.extent > 1 && (reach..2 * reach).contains(&stride(axis));
+            let next = axes.iter().filter(goes_on);
+            let Some(next) = next.max_by_key(|axis| axis.extent) else { return };
+            if let Some(index) = self.axes[..self.len].iter().position(|axis| axis == next) {
+                let block = (LINE / stride(next)).clamp(1, next.extent);
+                self.blocks[index] = self.blocks[index].max(block);
+            }
+            reach = stride(next) * next.extent;
+            if reach >= LINE {
+                return;
+            }
+        }
+    }
+
+    /// Visits every combination, block by block, until it says false.
+    fn each(&self, start: (i64, i64), visit: &mut impl FnMut(i64, i64) -> bool) -> bool {
+        let axes = &self.axes[..self.len];
+        let blocks = &self.blocks[..self.len];
+        if blocks.iter().all(|block| *block == 1) {
+            return each(axes, start, visit);
+        }
+        let mut coarse = [Axis::default(); MAX_NDIM + 1];
+        for (coarse, (axis, block)) in coarse.iter_mut().zip(axes.iter().zip(blocks)) {
+            *coarse = Axis {
+                extent: (axis.extent + block - 1) / block,
+                source: axis.source * block,
+                destination: axis.destination * block,
+            };
+        }
+        let mut at = [0i64; MAX_NDIM + 1];
+        each_at(&coarse[..self.len], start, &mut at, &mut |from, to, at| {
+            let mut fine = [Axis::default(); MAX_NDIM + 1];
+            let mut len = 0;
+            for (index, axis) in axes.iter().enumerate() {
+                let extent = blocks[index].min(axis.extent - at[index] * blocks[index]);
+                if extent > 1 {
+                    fine[len] = Axis { extent, ..*axis };
+                    len += 1;
+                }
+            }
+            each(&fine[..len], (from, to), visit)
+        })
+    }
+}
+
+/// Visits every combination of the axes, the last one fastest, until it says false.
 fn each(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64) -> bool) -> bool {
-    let mut index = [0i64; MAX_NDIM + 1];
+    each_at(axes, start, &mut [0; MAX_NDIM + 1], &mut |from, to, _| visit(from, to))
+}
+
+/// The same, showing the indices, which start at 0 in `at`.
+fn each_at(
+    axes: &[Axis],
+    start: (i64, i64),
+    at: &mut [i64; MAX_NDIM + 1],
+    visit: &mut impl FnMut(i64, i64, &[i64]) -> bool,
+) -> bool {
     let (mut from, mut to) = start;
     loop {
-        if !visit(from, to) {
+        if !visit(from, to, &at[..axes.len()]) {
             return false;
         }
         let mut axis = axes.len();
@@ -173,15 +219,15 @@ fn each(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64) -> bo
                 return true;
             }
             axis -= 1;
-            index[axis] += 1;
+            at[axis] += 1;
             from += axes[axis].source;
             to += axes[axis].destination;
-            if index[axis] < axes[axis].extent {
+            if at[axis] < axes[axis].extent {
                 break;
             }
             from -= axes[axis].source * axes[axis].extent;
             to -= axes[axis].destination * axes[axis].extent;
-            index[axis] = 0;
+            at[axis] = 0;
         }
     }
 }

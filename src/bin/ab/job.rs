@@ -7,7 +7,8 @@ use arraybridge::backend::host;
 use arraybridge::dlpack::managed::Parts;
 use arraybridge::dlpack::view::{Dims, TensorView, is_host_readable};
 use arraybridge::layout;
-use arraybridge::plan::{Plan, Report, Route};
+use arraybridge::plan::Plan;
+use arraybridge::report::{Reasons, Report, Route};
 use arraybridge::{Context, ConvertOptions, Tensor};
 use indicatif::{ProgressBar, ProgressStyle};
 use memmap2::Mmap;
@@ -22,6 +23,8 @@ pub struct Job {
     tensor: Tensor,
     options: ConvertOptions,
     pub plan: Plan,
+    /// Why zero copy is ruled out.
+    pub reasons: Reasons,
     /// What comes out.
     pub result: Array,
     /// What a user should know besides.
@@ -63,7 +66,7 @@ impl Job {
         if plan.route != Route::ZeroCopy {
             layout::dense_strides(view.shape, view.strides, plan.target.order, &mut strides);
         }
-        let facts = layout::facts(view.shape, &strides);
+        let facts = layout::facts(view.shape, &strides).unwrap_or(view.facts);
         let mut notes = Vec::new();
         if !facts.c_contiguous && !facts.f_contiguous {
             notes.push("its order is none that .npy can say: written row-major".to_owned());
@@ -73,7 +76,8 @@ impl Job {
         }
         let fortran_order = facts.f_contiguous && !facts.c_contiguous;
         let result = Array { dtype: plan.target.dtype, shape: view.shape.to_vec(), fortran_order };
-        Ok(Job { tensor, options, plan, result, notes })
+        let reasons = arraybridge::plan::explain(plan.reasons, &view, &options, &plan.target);
+        Ok(Job { tensor, options, plan, reasons, result, notes })
     }
 
     /// Does it. `memory` is what the result's elements fill.

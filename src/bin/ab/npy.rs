@@ -11,7 +11,7 @@ use arraybridge::DLDataType;
 use arraybridge::dlpack::raw::dtype_code as code;
 use arraybridge::dtype::{Scalar, Storage};
 use arraybridge::layout::{self, MAX_NDIM, Order};
-use arraybridge::plan::Bytes;
+use arraybridge::report::Bytes;
 
 /// What a .npy file can say of an array.
 #[derive(Clone, Debug, PartialEq)]

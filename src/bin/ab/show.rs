@@ -6,7 +6,7 @@ use arraybridge::backend::DeviceInfo;
 use arraybridge::consumers;
 use arraybridge::dlpack::raw::{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
 use arraybridge::dlpack::view::{Dims, TensorView};
-use arraybridge::plan::{Bytes, Reasons, Report, Route};
+use arraybridge::report::{Bytes, Reasons, Report, Route};
 use arraybridge::{Context, VERSION};
 use memmap2::Mmap;
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ pub fn planned(input: &Input, request: &Request, job: &Job, json: bool) -> Strin
     if job.plan.route == Route::ZeroCopy {
         lines.add("because", "nothing has to change");
     } else {
-        lines.add("because", job.plan.reasons);
+        lines.add("because", job.reasons);
     }
     lines.add("result", &job.result);
     job.notes.iter().for_each(|note| lines.add("note", note));

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lane, Vector};
+use super::{Lane, Table, Vector};
 
 /// A lane with what the processor has for parts of one: SSE2 and nothing (0), SSSE3 (1), masks (2).
 #[derive(Clone, Copy)]
@@ -55,6 +55,12 @@ impl<const LEVEL: u8> Vector for Sse<LEVEL> {
     }
 
     #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: as the caller vouches.
+        unsafe { _mm_stream_si128(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
     unsafe fn from_lanes(lanes: [Self; 4]) -> Self {
         lanes[0]
     }
@@ -84,7 +90,7 @@ impl<const LEVEL: u8> Vector for Sse<LEVEL> {
     }
 
     #[inline(always)]
-    unsafe fn shuffle(self, table: &[u8; 16]) -> Self {
+    unsafe fn shuffle(self, table: &Table) -> Self {
         // SAFETY: level 1 is SSSE3; level 0 does not get here.
         unsafe { Sse(_mm_shuffle_epi8(self.0, _mm_loadu_si128(table.as_ptr().cast()))) }
     }
@@ -108,6 +114,12 @@ impl Vector for Avx2 {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: as the caller vouches.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: as the caller vouches.
+        unsafe { _mm256_stream_si256(to.cast(), self.0) }
     }
 
     #[inline(always)]
@@ -153,7 +165,7 @@ impl Vector for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn shuffle(self, table: &[u8; 16]) -> Self {
+    unsafe fn shuffle(self, table: &Table) -> Self {
         // SAFETY: the caller has AVX2.
         unsafe {
             let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
@@ -180,6 +192,12 @@ impl Vector for Avx512 {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: as the caller vouches.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: as the caller vouches.
+        unsafe { _mm512_stream_si512(to.cast(), self.0) }
     }
 
     #[inline(always)]
@@ -240,7 +258,7 @@ impl Vector for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn shuffle(self, table: &[u8; 16]) -> Self {
+    unsafe fn shuffle(self, table: &Table) -> Self {
         // SAFETY: the caller has AVX-512.
         unsafe {
             let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));

@@ -1,0 +1,93 @@
+//! Divides a job among threads, along one axis, so that no two of them write one cache line.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::threads;
+use super::walk::{Kernel, walk};
+use crate::layout::{Axis, MAX_NDIM};
+
+/// Bytes of the destination from which on a second thread pays for being woken, which takes as long as
+/// copying a few hundred kilobytes: of plain copies, and of jobs that do more with each byte.
+const PARALLEL: [i64; 2] = [8 << 20, 1 << 20];
+/// Bytes of a part: small enough to make up for threads that are not equally fast.
+const PART: i64 = 512 << 10;
+/// Parts for each thread of jobs other than plain copies: what reads across lines wants large blocks.
+const PARTS: i64 = 8;
+/// Bytes of a cache line.
+const LINE: i64 = 64;
+
+/// Walks a job with at most `limit` threads (0: as many as the process may run on). The destination's
+/// steps count bytes, from `destination`.
+///
+/// # Safety
+/// As [`walk`].
+pub unsafe fn run(
+    axes: &[Axis],
+    start: (i64, i64),
+    kernel: &impl Kernel,
+    destination: u64,
+    limit: u32,
+) -> bool {
+    let bytes = axes.iter().fold(kernel.steps().1, |bytes, axis| bytes.saturating_mul(axis.extent));
+    let steps = kernel.steps();
+    let plain =
+        axes.last().is_some_and(|inner| (inner.source, inner.destination) == steps) && steps.0 == steps.1;
+    let threads = match limit {
+        _ if bytes < PARALLEL[usize::from(!plain)] => 1,
+        0 => threads::available(),
+        limit => threads::available().min(limit as usize),
+    };
+    if threads < 2 {
+        // SAFETY: the caller's.
+        return unsafe { walk(axes, start, kernel) };
+    }
+    let most = if plain { i64::MAX } else { threads as i64 * PARTS };
+    let wanted = (bytes / PART).min(most).max(threads as i64);
+    // The outermost axis that has enough for everybody, else the longest.
+    let enough = axes.iter().position(|axis| axis.extent >= wanted);
+    let longest = || (0..axes.len()).max_by_key(|index| axes[*index].extent);
+    let Some(picked) = enough.or_else(longest) else {
+        // SAFETY: the caller's.
+        return unsafe { walk(axes, start, kernel) };
+    };
+    let axis = axes[picked];
+    // Parts begin where a line does: every `granule` steps, from the `first` one that does.
+    let granule = LINE / gcd(LINE, axis.destination);
+    let address = destination.wrapping_add_signed(start.1) as i64;
+    let begins_line = |step: &i64| (address + step * axis.destination) % LINE == 0;
+    let first = (0..granule.min(axis.extent)).find(begins_line).unwrap_or(0);
+    let up = |value: i64, step: i64| (value + step - 1) / step;
+    let part = up(up(axis.extent, wanted), granule) * granule;
+    let parts = up(axis.extent - first, part);
+    let kept = AtomicBool::new(true);
+    threads::run(threads, parts as usize, &|index| {
+        if !kept.load(Ordering::Relaxed) {
+            return;
+        }
+        let index = index as i64;
+        let begin = if index == 0 { 0 } else { first + index * part };
+        let end = axis.extent.min(first + (index + 1) * part);
+        let mut own = [Axis::default(); MAX_NDIM + 1];
+        let mut len = 0;
+        for (at, axis) in axes.iter().enumerate() {
+            let extent = if at == picked { end - begin } else { axis.extent };
+            if extent > 1 {
+                own[len] = Axis { extent, ..*axis };
+                len += 1;
+            }
+        }
+        let start = (start.0 + begin * axis.source, start.1 + begin * axis.destination);
+        // SAFETY: the parts are the caller's job, each once.
+        if !unsafe { walk(&own[..len], start, kernel) } {
+            kept.store(false, Ordering::Relaxed);
+        }
+    });
+    kept.into_inner()
+}
+
+fn gcd(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

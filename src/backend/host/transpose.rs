@@ -1,0 +1,1147 @@
+//! Transposes of matrices whose elements are moved as they are.
+//!
+//! Sixteen-byte lanes are transposed within themselves, then exchanged: the same steps for every size
+//! of element and every width of vector. A register tile is as long as a vector on both sides, or as
+//! long as a lane on the side that is short.
+
+// An iterator over an array of vectors would take them out of their registers.
+#![allow(clippy::needless_range_loop)]
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::mem::MaybeUninit;
+
+use super::isa::Isa;
+
+/// A matrix to transpose, or a part of one.
+///
+/// Element (r, c) is read at source + r * its row + c * size and written at destination + c * its row
+/// + r * size; rows are in bytes and may run backwards. Nothing is aligned, and the two do not overlap.
+#[derive(Clone, Copy)]
+pub struct Matrix {
+    /// Element (0, 0).
+    pub source: *const u8,
+    /// From a row to the next.
+    pub source_row: isize,
+    /// Element (0, 0).
+    pub destination: *mut u8,
+    /// From a column of the source to the next.
+    pub destination_row: isize,
+    /// Rows of the source.
+    pub rows: usize,
+    /// Columns of the source.
+    pub columns: usize,
+}
+
+/// How a transpose uses the caches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// Reads and writes through them.
+    Cached,
+    /// Writes around them what is worth it. For results from [`STREAM_FROM`] on, even where the matrix
+    /// is a part of one.
+    Streamed,
+    /// Writes through them, and asks for lines of the source so many bytes away from those that it reads.
+    Ahead(isize),
+}
+
+/// Transposes a matrix.
+pub type TransposeFn = unsafe fn(&Matrix, How);
+
+/// Bytes from which on a result is better written around the caches.
+pub const STREAM_FROM: usize = 16 << 20;
+
+/// The transpose for elements of a size: 1, 2, 4, 8 or 16 bytes.
+pub fn for_size(isa: Isa, size: usize) -> Option<TransposeFn> {
+    Some(match size {
+        1 => of_size::<1>(isa),
+        2 => of_size::<2>(isa),
+        4 => of_size::<4>(isa),
+        8 => of_size::<8>(isa),
+        16 => of_size::<16>(isa),
+        _ => return None,
+    })
+}
+
+fn of_size<const SIZE: usize>(isa: Isa) -> TransposeFn {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => avx512::<SIZE>,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => avx2::<SIZE>,
+        #[cfg(target_arch = "x86_64")]
+        _ => baseline::<x86::Sse<0>, SIZE>,
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => baseline::<neon::Neon, SIZE>,
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => baseline::<Portable, SIZE>,
+    }
+}
+
+/// # Safety
+/// Every place of the matrix is readable or writable.
+unsafe fn baseline<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How) {
+    // SAFETY: the caller's.
+    unsafe { transpose::<V, SIZE>(matrix, how, baseline::<V, SIZE>) }
+}
+
+/// # Safety
+/// As [`baseline`]; the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2<const SIZE: usize>(matrix: &Matrix, how: How) {
+    // SAFETY: the caller's.
+    unsafe { transpose::<x86::Avx2, SIZE>(matrix, how, avx2::<SIZE>) }
+}
+
+/// # Safety
+/// As [`baseline`]; the processor has AVX-512 with BW, DQ and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512<const SIZE: usize>(matrix: &Matrix, how: How) {
+    // SAFETY: the caller's.
+    unsafe { transpose::<x86::Avx512, SIZE>(matrix, how, avx512::<SIZE>) }
+}
+
+/// Lanes of sixteen bytes side by side.
+///
+/// Everything is inlined into a function that has the instructions, which callers vouch for, as they
+/// do for the memory behind pointers.
+trait Vector: Copy {
+    /// At most four.
+    const LANES: usize;
+    type Lane: Lane;
+
+    unsafe fn load(from: *const u8) -> Self;
+    unsafe fn store(self, to: *mut u8);
+    /// Stores around the caches where the processor can; `to` is aligned to the vector.
+    unsafe fn stream(self, to: *mut u8);
+    /// The first `LANES` of the lanes.
+    unsafe fn from_lanes(lanes: [Self::Lane; 4]) -> Self;
+    unsafe fn lane(self, index: usize) -> Self::Lane;
+    /// In each lane, the elements of the two in turn: those of the low halves, those of the high ones.
+    unsafe fn zip<const SIZE: usize>(self, other: Self) -> (Self, Self);
+    /// Transposes the lanes of the first `LANES` vectors.
+    unsafe fn exchange(group: [Self; 4]) -> [Self; 4];
+    /// In each lane, byte `table[i]` becomes byte i; zero from 128 on.
+    unsafe fn shuffle(self, table: &Table) -> Self;
+}
+
+/// For a shuffle.
+type Table = [u8; 16];
+
+/// A vector of one lane.
+trait Lane: Vector {
+    /// Whether there is a shuffle.
+    const SHUFFLES: bool;
+
+    /// The first `bytes` of a lane, 1 to 16; the rest is anything.
+    unsafe fn load_part(from: *const u8, bytes: usize) -> Self;
+    unsafe fn store_part(self, to: *mut u8, bytes: usize);
+}
+
+/// # Safety
+/// `bytes` of 1 to 16 are readable.
+#[inline(always)]
+unsafe fn read_part(from: *const u8, bytes: usize) -> u128 {
+    // SAFETY: both reads of each case are within the bytes.
+    unsafe {
+        match bytes {
+            16.. => from.cast::<u128>().read_unaligned(),
+            8.. => {
+                let low = from.cast::<u64>().read_unaligned();
+                let high = from.add(bytes - 8).cast::<u64>().read_unaligned();
+                low as u128 | (high as u128) << (8 * (bytes - 8))
+            }
+            4.. => {
+                let low = from.cast::<u32>().read_unaligned();
+                let high = from.add(bytes - 4).cast::<u32>().read_unaligned();
+                (low as u64 | (high as u64) << (8 * (bytes - 4))) as u128
+            }
+            2.. => {
+                let low = from.cast::<u16>().read_unaligned();
+                let high = from.add(bytes - 2).cast::<u16>().read_unaligned();
+                (low as u32 | (high as u32) << (8 * (bytes - 2))) as u128
+            }
+            _ => from.read() as u128,
+        }
+    }
+}
+
+/// # Safety
+/// `bytes` of 1 to 16 are writable.
+#[inline(always)]
+unsafe fn write_part(to: *mut u8, bytes: usize, value: u128) {
+    // SAFETY: both writes of each case are within the bytes.
+    unsafe {
+        match bytes {
+            16.. => to.cast::<u128>().write_unaligned(value),
+            8.. => {
+                to.cast::<u64>().write_unaligned(value as u64);
+                to.add(bytes - 8).cast::<u64>().write_unaligned((value >> (8 * (bytes - 8))) as u64);
+            }
+            4.. => {
+                to.cast::<u32>().write_unaligned(value as u32);
+                to.add(bytes - 4).cast::<u32>().write_unaligned((value as u64 >> (8 * (bytes - 4))) as u32);
+            }
+            2.. => {
+                to.cast::<u16>().write_unaligned(value as u16);
+                to.add(bytes - 2).cast::<u16>().write_unaligned((value as u32 >> (8 * (bytes - 2))) as u16);
+            }
+            _ => to.write(value as u8),
+        }
+    }
+}
+
+/// A lane without instructions of its own.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+#[derive(Clone, Copy)]
+struct Portable([u8; 16]);
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+impl Lane for Portable {
+    const SHUFFLES: bool = false;
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
+        // SAFETY: the caller's.
+        Portable(unsafe { read_part(from, bytes) }.to_ne_bytes())
+    }
+
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's.
+        unsafe { write_part(to, bytes, u128::from_ne_bytes(self.0)) }
+    }
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+impl Vector for Portable {
+    const LANES: usize = 1;
+    type Lane = Self;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: the caller's.
+        Portable(unsafe { from.cast::<[u8; 16]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe { to.cast::<[u8; 16]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe { self.store(to) }
+    }
+
+    #[inline(always)]
+    unsafe fn from_lanes(lanes: [Self; 4]) -> Self {
+        lanes[0]
+    }
+
+    #[inline(always)]
+    unsafe fn lane(self, _index: usize) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn zip<const SIZE: usize>(self, other: Self) -> (Self, Self) {
+        let mut zipped = [[0; 16]; 2];
+        for index in 0..16 {
+            let (element, byte) = (index / SIZE, index % SIZE);
+            let at = 2 * element * SIZE + byte;
+            zipped[at / 16][at % 16] = self.0[index];
+            zipped[(at + SIZE) / 16][(at + SIZE) % 16] = other.0[index];
+        }
+        (Portable(zipped[0]), Portable(zipped[1]))
+    }
+
+    #[inline(always)]
+    unsafe fn exchange(group: [Self; 4]) -> [Self; 4] {
+        group
+    }
+
+    #[inline(always)]
+    unsafe fn shuffle(self, _table: &Table) -> Self {
+        self
+    }
+}
+
+impl Matrix {
+    /// # Safety
+    /// The part is within the matrix.
+    #[inline(always)]
+    unsafe fn part(&self, size: usize, row: usize, column: usize, rows: usize, columns: usize) -> Matrix {
+        // SAFETY: the caller's.
+        let (source, destination) = unsafe { (self.from(size, row, column), self.to(size, row, column)) };
+        Matrix { source, destination, rows, columns, ..*self }
+    }
+
+    /// # Safety
+    /// The element is within the matrix.
+    #[inline(always)]
+    unsafe fn from(&self, size: usize, row: usize, column: usize) -> *const u8 {
+        // SAFETY: the caller's.
+        unsafe { self.source.offset(row as isize * self.source_row + (column * size) as isize) }
+    }
+
+    /// # Safety
+    /// The element is within the matrix.
+    #[inline(always)]
+    unsafe fn to(&self, size: usize, row: usize, column: usize) -> *mut u8 {
+        // SAFETY: the caller's.
+        unsafe { self.destination.offset(column as isize * self.destination_row + (row * size) as isize) }
+    }
+}
+
+/// Where pieces of `size` start that together cover `extent`: the last one starts where it ends at
+/// the end.
+#[inline(always)]
+fn cover(extent: usize, size: usize) -> impl Iterator<Item = usize> {
+    (0..extent).step_by(size).map(move |at| at.min(extent - size))
+}
+
+/// Transposes the elements of each lane of as many vectors as a lane has elements.
+///
+/// The elements of all of them, in order, are a square; each step moves the binary digits of an
+/// element's place around by one.
+#[inline(always)]
+unsafe fn turn<V: Vector, const SIZE: usize>(mut vectors: [V; 16]) -> [V; 16] {
+    // SAFETY: the caller's.
+    unsafe {
+        if SIZE <= 8 {
+            vectors = step::<V, SIZE>(vectors);
+        }
+        if SIZE <= 4 {
+            vectors = step::<V, SIZE>(vectors);
+        }
+        if SIZE <= 2 {
+            vectors = step::<V, SIZE>(vectors);
+        }
+        if SIZE <= 1 {
+            vectors = step::<V, SIZE>(vectors);
+        }
+    }
+    vectors
+}
+
+/// An array of sixteen without a loop, so that vectors in it stay in registers.
+macro_rules! sixteen {
+    ($index:ident => $value:expr) => {
+        sixteen!($index => $value; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    ($index:ident => $value:expr; $($at:literal)*) => {
+        [$({
+            const $index: usize = $at;
+            $value
+        }),*]
+    };
+}
+
+/// One step of [`turn`].
+#[inline(always)]
+unsafe fn step<V: Vector, const SIZE: usize>(vectors: [V; 16]) -> [V; 16] {
+    let half = 8 / SIZE;
+    sixteen!(INDEX => {
+        let at = INDEX / 2 % half;
+        // SAFETY: the caller's.
+        let zipped = unsafe { vectors[at].zip::<SIZE>(vectors[at + half]) };
+        if INDEX & 1 == 0 { zipped.0 } else { zipped.1 }
+    })
+}
+
+/// Transposes a square as wide as a vector, around the caches or not, and asks for lines so many bytes
+/// away or not.
+///
+/// # Safety
+/// It is within the matrix, from (row, column) on; for a stream, its destination is aligned.
+// Debug builds would run out of stack.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn square<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD: bool>(
+    matrix: &Matrix,
+    row: usize,
+    column: usize,
+    ahead: isize,
+) {
+    let n = 16 / SIZE;
+    // SAFETY: rows and columns stay below LANES * n.
+    unsafe {
+        let mut from = matrix.from(SIZE, row, column);
+        let mut tile = [[MaybeUninit::<V>::uninit(); 16]; 4];
+        for lane in 0..V::LANES {
+            // From row to row rather than from the first, or a multiple of each goes to the stack.
+            let vectors = sixteen!(INDEX => {
+                let vector = V::load(from);
+                if AHEAD && INDEX < n {
+                    prefetch(from.wrapping_offset(ahead));
+                }
+                if INDEX + 1 < n {
+                    from = from.offset(matrix.source_row);
+                }
+                vector
+            });
+            from = from.wrapping_offset(matrix.source_row);
+            let vectors = turn::<V, SIZE>(vectors);
+            for index in 0..n {
+                tile[lane][index].write(vectors[index]);
+            }
+        }
+        for lane in V::LANES..4 {
+            tile[lane] = tile[0];
+        }
+        let mut to = matrix.to(SIZE, row, column);
+        for index in 0..n {
+            let group = V::exchange([
+                tile[0][index].assume_init(),
+                tile[1][index].assume_init(),
+                tile[2][index].assume_init(),
+                tile[3][index].assume_init(),
+            ]);
+            let mut at = to;
+            for lane in 0..V::LANES {
+                if STREAM {
+                    group[lane].stream(at)
+                } else {
+                    group[lane].store(at)
+                }
+                at = at.wrapping_offset(n as isize * matrix.destination_row);
+            }
+            to = to.wrapping_offset(matrix.destination_row);
+        }
+    }
+}
+
+/// Transposes some columns, at most as many as a lane has elements, of as many rows as a vector has.
+/// `WHOLE`: a whole lane may be read of each row, and is then shuffled if there is a table.
+///
+/// # Safety
+/// They are within the matrix, from (row, column) on.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn tall<V: Vector, const SIZE: usize, const WHOLE: bool>(
+    matrix: &Matrix,
+    row: usize,
+    column: usize,
+    columns: usize,
+    table: Option<&Table>,
+) {
+    let n = 16 / SIZE;
+    // SAFETY: rows stay below LANES * n, columns below theirs.
+    unsafe {
+        let mut from = matrix.from(SIZE, row, column);
+        let step = n as isize * matrix.source_row;
+        let vectors = sixteen!(INDEX => {
+            if INDEX != 0 && INDEX < n {
+                from = from.offset(matrix.source_row);
+            }
+            let first = load_lane::<V::Lane, WHOLE>(from, columns * SIZE);
+            let mut lanes = [first; 4];
+            if INDEX < n {
+                let mut at = from;
+                for lane in 1..V::LANES {
+                    at = at.offset(step);
+                    lanes[lane] = load_lane::<V::Lane, WHOLE>(at, columns * SIZE);
+                }
+            }
+            match table {
+                Some(table) => V::from_lanes(lanes).shuffle(table),
+                None => V::from_lanes(lanes),
+            }
+        });
+        let vectors = turn::<V, SIZE>(vectors);
+        let mut to = matrix.to(SIZE, row, column);
+        for index in 0..n {
+            if index < columns {
+                vectors[index].store(to);
+                to = to.wrapping_offset(matrix.destination_row);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `bytes` are readable, or sixteen if `WHOLE`.
+#[inline(always)]
+unsafe fn load_lane<L: Lane, const WHOLE: bool>(from: *const u8, bytes: usize) -> L {
+    // SAFETY: the caller's.
+    unsafe { if WHOLE { L::load(from) } else { L::load_part(from, bytes) } }
+}
+
+/// Transposes some rows, at most as many as a lane has elements, of as many columns as a vector has.
+/// `WHOLE`: a whole lane may be written of each column, those of later columns after it, and is
+/// shuffled before if there is a table.
+///
+/// # Safety
+/// They are within the matrix, from (row, column) on.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn flat<V: Vector, const SIZE: usize, const WHOLE: bool>(
+    matrix: &Matrix,
+    row: usize,
+    column: usize,
+    rows: usize,
+    table: Option<&Table>,
+) {
+    let n = 16 / SIZE;
+    // SAFETY: columns stay below LANES * n, rows below theirs.
+    unsafe {
+        let mut from = matrix.from(SIZE, row, column);
+        let vectors = sixteen!(INDEX => {
+            if INDEX != 0 && INDEX < n && INDEX < rows {
+                from = from.offset(matrix.source_row);
+            }
+            V::load(from)
+        });
+        let turned = turn::<V, SIZE>(vectors);
+        let vectors = sixteen!(INDEX => match table {
+            Some(table) => turned[INDEX].shuffle(table),
+            None => turned[INDEX],
+        });
+        let mut to = matrix.to(SIZE, row, column);
+        for lane in 0..V::LANES {
+            for index in 0..n {
+                if WHOLE {
+                    vectors[index].lane(lane).store(to);
+                } else {
+                    vectors[index].lane(lane).store_part(to, rows * SIZE);
+                }
+                to = to.wrapping_offset(matrix.destination_row);
+            }
+        }
+    }
+}
+
+/// Transposes some columns of any number of rows.
+///
+/// # Safety
+/// As [`baseline`], with at least as many rows as a vector has elements.
+#[inline(always)]
+unsafe fn tall_strips<V: Vector, const SIZE: usize>(matrix: &Matrix) {
+    let (n, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+    // SAFETY: the pieces are within the matrix.
+    unsafe {
+        if matrix.columns >= n {
+            for row in cover(matrix.rows, side) {
+                for column in cover(matrix.columns, n) {
+                    tall::<V, SIZE, true>(matrix, row, column, n, None);
+                }
+            }
+        } else {
+            for row in cover(matrix.rows, side) {
+                tall::<V, SIZE, false>(matrix, row, 0, matrix.columns, None);
+            }
+        }
+    }
+}
+
+/// Transposes some rows of any number of columns.
+///
+/// # Safety
+/// As [`baseline`], with at least as many columns as a vector has elements.
+#[inline(always)]
+unsafe fn flat_strips<V: Vector, const SIZE: usize>(matrix: &Matrix) {
+    let (n, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+    // SAFETY: the pieces are within the matrix.
+    unsafe {
+        if matrix.rows >= n {
+            for column in cover(matrix.columns, side) {
+                for row in cover(matrix.rows, n) {
+                    flat::<V, SIZE, true>(matrix, row, column, n, None);
+                }
+            }
+        } else {
+            for column in cover(matrix.columns, side) {
+                flat::<V, SIZE, false>(matrix, 0, column, matrix.rows, None);
+            }
+        }
+    }
+}
+
+/// How many elements in a row of a packed line are moved as one: they and those of the `thin` other
+/// lines fill most of a lane.
+fn packed<L: Lane>(size: usize, thin: usize) -> usize {
+    let mut count = 1;
+    while L::SHUFFLES && 2 * count * thin * size <= 16 && 2 * count * size <= 8 {
+        count *= 2;
+    }
+    count
+}
+
+/// For `count` elements of each of `thin` lines: where each byte is in turns, or where it is in lines.
+fn table(size: usize, thin: usize, count: usize, to_lines: bool) -> Table {
+    let mut table = [128; 16];
+    for place in 0..thin * count * size {
+        let (byte, element) = (place % size, place / size);
+        let in_lines = (element % thin * count + element / thin) * size + byte;
+        if to_lines {
+            table[in_lines] = place as u8;
+        } else {
+            table[place] = in_lines as u8;
+        }
+    }
+    table
+}
+
+/// Transposes what it can of few columns that fill their rows; says how many rows.
+///
+/// # Safety
+/// As [`baseline`]; the columns take sixteen bytes at most, and follow one another.
+#[inline(always)]
+unsafe fn tall_packed<V: Vector, const SIZE: usize, const GROUP: usize>(
+    matrix: &Matrix,
+    table: Option<&Table>,
+) -> usize {
+    let count = GROUP / SIZE;
+    let side = 16 / GROUP * V::LANES;
+    let groups =
+        Matrix { source_row: count as isize * matrix.source_row, rows: matrix.rows / count, ..*matrix };
+    // The last lanes read past their rows.
+    let bytes = matrix.rows * matrix.columns * SIZE;
+    let whole = bytes.saturating_sub(16) / groups.source_row as usize / side * side;
+    for row in (0..whole).step_by(side) {
+        // SAFETY: as computed.
+        unsafe { tall::<V, GROUP, true>(&groups, row, 0, matrix.columns, table) }
+    }
+    whole * count
+}
+
+/// Transposes what it can of few rows that fill the destination's; says how many columns.
+///
+/// # Safety
+/// As [`baseline`]; the rows take sixteen bytes at most, and follow one another.
+#[inline(always)]
+unsafe fn flat_packed<V: Vector, const SIZE: usize, const GROUP: usize>(
+    matrix: &Matrix,
+    table: Option<&Table>,
+) -> usize {
+    let count = GROUP / SIZE;
+    let side = 16 / GROUP * V::LANES;
+    let groups = Matrix {
+        destination_row: count as isize * matrix.destination_row,
+        columns: matrix.columns / count,
+        ..*matrix
+    };
+    // The last lanes write past their columns.
+    let bytes = matrix.rows * matrix.columns * SIZE;
+    let whole = bytes.saturating_sub(16) / groups.destination_row as usize / side * side;
+    for column in (0..whole).step_by(side) {
+        // SAFETY: as computed.
+        unsafe { flat::<V, GROUP, true>(&groups, 0, column, matrix.rows, table) }
+    }
+    whole * count
+}
+
+/// Transposes few columns or rows, in groups where they are packed.
+///
+/// # Safety
+/// As [`baseline`], with at least as many of the others as a vector has elements.
+#[inline(always)]
+unsafe fn thin<V: Vector, const SIZE: usize, const TALL: bool>(matrix: &Matrix) {
+    let (thin, long, step) = if TALL {
+        (matrix.columns, matrix.rows, matrix.source_row)
+    } else {
+        (matrix.rows, matrix.columns, matrix.destination_row)
+    };
+    let is_packed = thin * SIZE < 16 && step == (thin * SIZE) as isize && long * thin * SIZE >= 512;
+    let mut done = 0;
+    // SAFETY: groups take sixteen bytes at most; what they leave is overlapped.
+    unsafe {
+        if is_packed {
+            let count = packed::<V::Lane>(SIZE, thin);
+            let table = table(SIZE, thin, count, TALL);
+            let table = if count > 1 { Some(&table) } else { None };
+            done = match (TALL, count * SIZE) {
+                (true, 2) if SIZE <= 2 => tall_packed::<V, SIZE, 2>(matrix, table),
+                (true, 4) if SIZE <= 4 => tall_packed::<V, SIZE, 4>(matrix, table),
+                (true, 8) if SIZE <= 8 => tall_packed::<V, SIZE, 8>(matrix, table),
+                (true, _) => tall_packed::<V, SIZE, SIZE>(matrix, None),
+                (false, 2) if SIZE <= 2 => flat_packed::<V, SIZE, 2>(matrix, table),
+                (false, 4) if SIZE <= 4 => flat_packed::<V, SIZE, 4>(matrix, table),
+                (false, 8) if SIZE <= 8 => flat_packed::<V, SIZE, 8>(matrix, table),
+                (false, _) => flat_packed::<V, SIZE, SIZE>(matrix, None),
+            };
+            done = done.min(long - 16 / SIZE * V::LANES);
+        }
+        if TALL {
+            tall_strips::<V, SIZE>(&matrix.part(SIZE, done, 0, long - done, thin));
+        } else {
+            flat_strips::<V, SIZE>(&matrix.part(SIZE, 0, done, thin, long - done));
+        }
+    }
+}
+
+/// Transposes squares, and what is left at the two edges.
+///
+/// # Safety
+/// As [`baseline`], with at least as many rows and columns as a vector has elements; for a
+/// stream, the destination and its row are aligned.
+#[inline(always)]
+unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD: bool>(
+    matrix: &Matrix,
+    ahead: isize,
+) {
+    let (n, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+    let (rows, columns) = (matrix.rows / side * side, matrix.columns / side * side);
+    let band = match STREAM {
+        true if matrix.columns * SIZE <= NARROW => side,
+        true => STREAM_BAND / SIZE,
+        false => BAND,
+    };
+    // SAFETY: the pieces are within the matrix.
+    unsafe {
+        let mut first = 0;
+        while first < rows {
+            let last = rows.min(first + band);
+            for column in (0..columns).step_by(side) {
+                for row in (first..last).step_by(side) {
+                    square::<V, SIZE, STREAM, AHEAD>(matrix, row, column, ahead);
+                }
+            }
+            first = last;
+        }
+        // Few that are left are narrow tiles, many a square that overlaps.
+        let left = matrix.columns - columns;
+        if left > 2 * n {
+            for row in cover(matrix.rows, side) {
+                square::<V, SIZE, false, false>(matrix, row, matrix.columns - side, 0);
+            }
+        } else if left > 0 {
+            tall_strips::<V, SIZE>(&matrix.part(SIZE, 0, columns, matrix.rows, left));
+        }
+        let left = matrix.rows - rows;
+        if left > 2 * n {
+            for column in cover(matrix.columns, side) {
+                square::<V, SIZE, false, false>(matrix, matrix.rows - side, column, 0);
+            }
+        } else if left > 0 {
+            flat_strips::<V, SIZE>(&matrix.part(SIZE, rows, 0, left, matrix.columns));
+        }
+    }
+}
+
+/// Transposes what is smaller than a vector both ways.
+///
+/// # Safety
+/// As [`baseline`].
+#[inline(always)]
+unsafe fn small<L: Lane, const SIZE: usize>(matrix: &Matrix) {
+    let n = 16 / SIZE;
+    // SAFETY: the pieces are within the matrix.
+    unsafe {
+        if matrix.rows >= n && matrix.columns > 0 {
+            tall_strips::<L, SIZE>(matrix);
+        } else if matrix.columns >= n && matrix.rows > 0 {
+            flat_strips::<L, SIZE>(matrix);
+        } else {
+            for row in 0..matrix.rows {
+                for column in 0..matrix.columns {
+                    let value = matrix.from(SIZE, row, column).cast::<[u8; SIZE]>().read();
+                    matrix.to(SIZE, row, column).cast::<[u8; SIZE]>().write(value);
+                }
+            }
+        }
+    }
+}
+
+/// Transposes with `V`; `itself` is the function that this is inlined into.
+///
+/// # Safety
+/// As [`baseline`]; the processor has the instructions.
+#[inline(always)]
+unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, itself: TransposeFn) {
+    let side = 16 / SIZE * V::LANES;
+    let (stream, ahead) = match how {
+        How::Cached => (false, 0),
+        How::Streamed => (true, 0),
+        How::Ahead(ahead) => (false, ahead),
+    };
+    let aligned = (matrix.destination as usize | matrix.destination_row as usize).is_multiple_of(LINE);
+    // SAFETY: the caller's.
+    unsafe {
+        match (matrix.rows >= side, matrix.columns >= side) {
+            (true, true) if stream && aligned && 16 * V::LANES == LINE => {
+                let ahead = match matrix.columns * SIZE {
+                    // The rows after, as what follows in memory.
+                    bytes @ ..=NARROW => (DISTANCE / bytes) as isize * matrix.source_row,
+                    _ => LINE as isize,
+                };
+                squares::<V, SIZE, true, true>(matrix, ahead);
+                fence();
+            }
+            _ if stream && streamed(matrix, itself, SIZE) => {}
+            (true, true) if ahead != 0 => squares::<V, SIZE, false, true>(matrix, ahead),
+            (true, true) => squares::<V, SIZE, false, false>(matrix, 0),
+            (true, false) if matrix.columns > 0 => thin::<V, SIZE, true>(matrix),
+            (false, true) if matrix.rows > 0 => thin::<V, SIZE, false>(matrix),
+            _ => small::<V::Lane, SIZE>(matrix),
+        }
+    }
+}
+
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
+/// Rows that are transposed before the next columns are looked at, so that the lines that two tiles
+/// share, and the pages, are still at hand.
+const BAND: usize = 256;
+/// Bytes of such rows, or of a segment of a row of the destination, where they are written around the
+/// caches: memory takes shorter ones slowly.
+const STREAM_BAND: usize = 512;
+/// Rows up to so many bytes are read or written whole.
+const NARROW: usize = 512;
+/// Bytes between what is read and what is asked for, where memory is read in order.
+const DISTANCE: usize = 8 << 10;
+/// Bytes that are transposed before they are written around the caches; where rows of the destination
+/// follow one another, and otherwise.
+const BLOCKS: (usize, usize) = (4 << 10, 16 << 10);
+/// Rows until the lines that are asked for at one strip would be lost before the next.
+const STREAM_ROWS: usize = 2048;
+/// Bytes of the buffer that lines are put together in.
+const STAGE: usize = 48 << 10;
+/// Bytes of a matrix that is not worth a buffer.
+const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
+
+/// The buffer, with a line before and after.
+#[cfg(target_arch = "x86_64")]
+#[repr(align(64))]
+struct Stage(MaybeUninit<[u8; STAGE + 2 * LINE]>);
+
+/// Transposes into a buffer and writes whole lines from there around the caches; false where that is
+/// of no use.
+///
+/// # Safety
+/// As [`baseline`], of elements of `size` bytes.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool {
+    let Matrix { source_row, destination_row, rows, columns, .. } = *matrix;
+    let follow = destination_row == (rows * size) as isize;
+    if rows * columns * size < SHORT || (rows * size <= NARROW && !follow) {
+        return false;
+    }
+    let mut stage = Stage(MaybeUninit::uninit());
+    let buffer = stage.0.as_mut_ptr().cast::<u8>();
+    // SAFETY: the parts are within the matrix, and what they take is within the buffer: of a part of
+    // `count` columns and `block` rows, or of a row that is all its columns, with a line before each
+    // row.
+    unsafe {
+        if rows * size <= NARROW {
+            // The rows of the destination are one.
+            let block = (BLOCKS.0 / (rows * size)).next_multiple_of(LINE);
+            let mut column = 0;
+            while column < columns {
+                let count = block.min(columns - column);
+                let part = matrix.part(size, 0, column, rows, count);
+                let staged = Matrix { destination: buffer.add(LINE), ..part };
+                transpose(&staged, How::Ahead((block * size) as isize));
+                let (first, last) = (column == 0, column + count == columns);
+                write_around(buffer, part.destination, count * rows * size, first, last);
+                column += count;
+            }
+        } else {
+            let least = 128.max(STREAM_BAND / 2 / size);
+            let is_narrow = columns * size <= NARROW && columns * (least * size + LINE) <= STAGE;
+            let strip = if is_narrow { columns } else { 2 * LINE / size };
+            let block = (BLOCKS.1 / (strip * size)).next_multiple_of(LINE).max(least);
+            let pitch = block * size + LINE;
+            // What is narrow is read in order; else the next strip is to the right.
+            let (height, ahead) = match is_narrow {
+                true => (rows, block as isize * source_row),
+                false => (STREAM_ROWS, 2 * LINE as isize),
+            };
+            for top in (0..rows).step_by(height) {
+                let bottom = rows.min(top + height);
+                for column in (0..columns).step_by(strip) {
+                    let count = strip.min(columns - column);
+                    for row in (top..bottom).step_by(block) {
+                        let part = matrix.part(size, row, column, block.min(bottom - row), count);
+                        let staged =
+                            Matrix { destination: buffer.add(LINE), destination_row: pitch as isize, ..part };
+                        transpose(&staged, How::Ahead(ahead));
+                        let (first, last) = (row == top, row + part.rows == bottom);
+                        for index in 0..count {
+                            let to = part.to(size, 0, index);
+                            write_around(buffer.add(index * pitch), to, part.rows * size, first, last);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    fence();
+    true
+}
+
+/// Writes around the caches the `bytes` that the buffer holds after a line. What does not fill a line
+/// of the destination waits at the end of that line for what comes after, unless this is the last.
+///
+/// # Safety
+/// `buffer` is readable and writable from there to the end of the bytes, which are a line at least
+/// unless they are the last, and `to` is writable.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bool, last: bool) {
+    use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
+    // SAFETY: as the caller vouches; `from` and `to` move together, and `to` is aligned in the loop.
+    unsafe {
+        let start = buffer.add(LINE);
+        let end = start.add(bytes);
+        let past = to as usize % LINE;
+        let (mut from, mut to) = (start.wrapping_sub(past).cast_const(), to.wrapping_sub(past));
+        if first && past > 0 {
+            let head = (LINE - past).min(bytes);
+            start.copy_to_nonoverlapping(to.add(past), head);
+            (from, to) = (from.wrapping_add(past + head), to.wrapping_add(past + head));
+        }
+        while end as usize - from as usize >= LINE {
+            for part in 0..LINE / 16 {
+                let value = _mm_loadu_si128(from.add(16 * part).cast());
+                _mm_stream_si128(to.add(16 * part).cast(), value);
+            }
+            (from, to) = (from.add(LINE), to.add(LINE));
+        }
+        if last {
+            from.copy_to_nonoverlapping(to, end as usize - from as usize);
+        } else {
+            // With the bytes before, which are written already.
+            let line = end.sub(LINE).cast::<[u8; LINE]>().read();
+            buffer.cast::<[u8; LINE]>().write(line);
+        }
+    }
+}
+
+/// Nothing writes around the caches here.
+///
+/// # Safety
+/// None needed.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn streamed(_matrix: &Matrix, _transpose: TransposeFn, _size: usize) -> bool {
+    false
+}
+
+/// Puts what was written around the caches before what is written from now on.
+#[inline(always)]
+fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is always there.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    }
+}
+
+/// Asks for a line of the second cache.
+#[inline(always)]
+fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that a program could see.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory that ends, or starts, where nothing may be read.
+    struct Guarded {
+        base: *mut u8,
+        pages: usize,
+    }
+
+    const PAGE: usize = 4096;
+    /// Without optimisation, one case of so many.
+    const SKIP: usize = if cfg!(debug_assertions) { 16 } else { 1 };
+
+    impl Guarded {
+        fn new(bytes: usize) -> Guarded {
+            let pages = bytes.div_ceil(PAGE) + 2;
+            // SAFETY: a fresh map; its first and last pages are taken away.
+            unsafe {
+                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                let write = libc::PROT_READ | libc::PROT_WRITE;
+                let base = libc::mmap(std::ptr::null_mut(), pages * PAGE, write, flags, -1, 0);
+                assert_ne!(base, libc::MAP_FAILED);
+                libc::mprotect(base, PAGE, libc::PROT_NONE);
+                libc::mprotect(base.byte_add((pages - 1) * PAGE), PAGE, libc::PROT_NONE);
+                Guarded { base: base.cast(), pages }
+            }
+        }
+
+        fn bytes(&mut self) -> &mut [u8] {
+            // SAFETY: what is between the two pages.
+            unsafe { std::slice::from_raw_parts_mut(self.base.add(PAGE), (self.pages - 2) * PAGE) }
+        }
+    }
+
+    impl Drop for Guarded {
+        fn drop(&mut self) {
+            // SAFETY: what new() mapped.
+            unsafe { libc::munmap(self.base.cast(), self.pages * PAGE) };
+        }
+    }
+
+    fn all() -> Vec<(Option<Isa>, usize, TransposeFn)> {
+        let mut all = Vec::new();
+        for size in [1, 2, 4, 8, 16] {
+            for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon] {
+                if isa.is_there() {
+                    all.push((Some(isa), size, for_size(isa, size).unwrap()));
+                }
+            }
+        }
+        all.push((None, 1, baseline::<Portable, 1>));
+        all.push((None, 2, baseline::<Portable, 2>));
+        all.push((None, 4, baseline::<Portable, 4>));
+        all.push((None, 8, baseline::<Portable, 8>));
+        all.push((None, 16, baseline::<Portable, 16>));
+        all
+    }
+
+    /// Buffers, and what the destination should be.
+    struct Case {
+        source: Guarded,
+        destination: Guarded,
+        expected: Vec<u8>,
+    }
+
+    const UNTOUCHED: u8 = 0xa5;
+
+    impl Case {
+        fn new(bytes: usize) -> Case {
+            let (mut source, destination) = (Guarded::new(bytes), Guarded::new(bytes));
+            let mut state = 1u32;
+            for byte in source.bytes() {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                *byte = (state >> 24) as u8;
+            }
+            Case { source, destination, expected: Vec::new() }
+        }
+
+        /// `gaps` after rows of the source and of the destination; negative: rows run backwards too.
+        /// `at_end`: both end where their memory does, else they start there, `shift` bytes on.
+        fn check(
+            &mut self,
+            (isa, size, transpose): (Option<Isa>, usize, TransposeFn),
+            (rows, columns): (usize, usize),
+            gaps: (isize, isize),
+            (at_end, shift): (bool, usize),
+            how: How,
+        ) {
+            let place = |memory: &mut Guarded, lines: usize, line: usize, gap: isize| {
+                let step = line + gap.unsigned_abs();
+                let span = (lines - 1) * step + line;
+                let all = memory.bytes().len();
+                let start = if at_end { all - span } else { shift };
+                assert!(start + span <= all);
+                let first = if gap < 0 { start + (lines - 1) * step } else { start };
+                (first, if gap < 0 { -(step as isize) } else { step as isize })
+            };
+            let (from, source_row) = place(&mut self.source, rows, columns * size, gaps.0);
+            let (to, destination_row) = place(&mut self.destination, columns, rows * size, gaps.1);
+            let (source, destination) = (self.source.bytes(), self.destination.bytes());
+            self.expected.clear();
+            self.expected.resize(destination.len(), UNTOUCHED);
+            destination.fill(UNTOUCHED);
+            for row in 0..rows {
+                for column in 0..columns {
+                    let from = from.wrapping_add_signed(row as isize * source_row) + column * size;
+                    let to = to.wrapping_add_signed(column as isize * destination_row) + row * size;
+                    self.expected[to..to + size].copy_from_slice(&source[from..from + size]);
+                }
+            }
+            let matrix = Matrix {
+                source: &raw const source[from],
+                source_row,
+                destination: &raw mut destination[to],
+                destination_row,
+                rows,
+                columns,
+            };
+            // SAFETY: place() put the matrices within their memory.
+            unsafe { transpose(&matrix, how) };
+            assert!(
+                *destination == self.expected[..],
+                "{isa:?}, {size} bytes, {rows} x {columns}, gaps {gaps:?}, end {at_end}, {shift}, {how:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_small_matrices() {
+        for kernel in all() {
+            let mut case = Case::new(70 * (70 * kernel.1 + 64));
+            for rows in 1..=70 {
+                for columns in 1..=70 {
+                    if !usize::is_multiple_of(rows * 5 + columns * 3, SKIP) {
+                        continue;
+                    }
+                    let odd = (rows * 7 + columns) as isize % 13;
+                    let shape = (rows, columns);
+                    case.check(kernel, shape, (0, 0), (true, 0), How::Cached);
+                    if columns % 4 == rows % 4 {
+                        case.check(kernel, shape, (odd, 13 - odd), (true, 0), How::Cached);
+                        case.check(kernel, shape, (-odd - 1, odd), (false, rows % 64), How::Cached);
+                        case.check(kernel, shape, (1, -1 - odd), (true, 0), How::Ahead(128));
+                        case.check(kernel, shape, (odd, 0), (false, columns % 64), How::Streamed);
+                        case.check(kernel, shape, (0, odd), (true, 0), How::Streamed);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_to_do() {
+        for (_, _, transpose) in all() {
+            for (rows, columns) in [(0, 0), (0, 100), (100, 0)] {
+                for how in [How::Cached, How::Streamed] {
+                    let matrix = Matrix {
+                        source: std::ptr::dangling(),
+                        source_row: 3,
+                        destination: std::ptr::dangling_mut(),
+                        destination_row: 5,
+                        rows,
+                        columns,
+                    };
+                    // SAFETY: there is no element.
+                    unsafe { transpose(&matrix, how) };
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn long_and_large() {
+        for kernel in all() {
+            let size = kernel.1;
+            let mut case = Case::new(2 << 20);
+            let most = if cfg!(debug_assertions) { 1 << 16 } else { 1 << 20 } / size;
+            for thin in (1..=24).chain([31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 256, 300]) {
+                let long = (most / thin).clamp(100, 5000) - 37;
+                if !usize::is_multiple_of(thin, SKIP.min(3)) {
+                    continue;
+                }
+                for shape in [(thin, long), (long, thin)] {
+                    case.check(kernel, shape, (0, 0), (true, 0), How::Cached);
+                    case.check(kernel, shape, (0, 0), (true, 0), How::Streamed);
+                    case.check(kernel, shape, (0, 0), (false, 0), How::Streamed);
+                    case.check(kernel, shape, (0, 0), (false, 13), How::Streamed);
+                }
+            }
+            for shape in [(64, 128), (131, 129), (512 / size + 3, 600), (2100, 512 / size + 9), (4099, 11)] {
+                for gap in [0, -1, 1, 64 - (shape.0 * size % 64) as isize] {
+                    case.check(kernel, shape, (0, gap), (false, 64), How::Streamed);
+                    case.check(kernel, shape, (gap, gap), (true, 0), How::Cached);
+                }
+            }
+        }
+    }
+}

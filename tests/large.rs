@@ -1,0 +1,181 @@
+//! Jobs that are large enough for several threads and every blocking, against the plainest loop there is.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use arraybridge::dlpack::raw::{DLDataType, DLDevice, DLTensor};
+use arraybridge::ffi::context::{ab_context_create, ab_context_release};
+use arraybridge::ffi::convert::ab_copy_into;
+use arraybridge::ffi::types::*;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 >> 33
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+}
+
+/// Memory of a tensor whose axes lie in any order, some backwards, with gaps.
+struct Side {
+    bytes: Vec<u8>,
+    strides: Vec<i64>,
+    byte_offset: usize,
+}
+
+fn side(random: &mut Random, shape: &[i64], size: usize) -> Side {
+    let mut order: Vec<usize> = (0..shape.len()).collect();
+    for index in (1..order.len()).rev() {
+        order.swap(index, random.below(index + 1));
+    }
+    let mut strides = vec![0; shape.len()];
+    let mut step = [1, 1, 1, 2, 3][random.below(5)];
+    let mut first = 0;
+    for axis in order {
+        strides[axis] = step;
+        let gap = [0, 0, 0, 1, 5][random.below(5)];
+        step = step * shape[axis] + gap;
+        if random.below(4) == 0 {
+            first += (shape[axis] - 1) * strides[axis];
+            strides[axis] = -strides[axis];
+        }
+    }
+    // Not aligned, as likely as not.
+    let lead = [0, 1, 7, 64][random.below(4)];
+    let mut bytes = vec![0u8; step as usize * size + lead];
+    for byte in &mut bytes {
+        *byte = random.next() as u8;
+    }
+    Side { bytes, strides, byte_offset: first as usize * size + lead }
+}
+
+fn tensor(side: &Side, shape: &[i64], dtype: DLDataType) -> DLTensor {
+    DLTensor {
+        data: side.bytes.as_ptr() as *mut c_void,
+        device: DLDevice { device_type: 1, device_id: 0 },
+        ndim: shape.len() as i32,
+        dtype,
+        shape: shape.as_ptr().cast_mut(),
+        strides: side.strides.as_ptr().cast_mut(),
+        byte_offset: side.byte_offset as u64,
+    }
+}
+
+/// Calls `visit` with the byte offsets of each pair of elements.
+fn pairs(shape: &[i64], from: (&Side, usize), to: (&Side, usize), visit: &mut dyn FnMut(usize, usize)) {
+    let mut index = vec![0i64; shape.len()];
+    loop {
+        let at = |(side, size): (&Side, usize)| {
+            let steps: i64 = index.iter().zip(&side.strides).map(|(index, stride)| index * stride).sum();
+            (side.byte_offset as i64 + steps * size as i64) as usize
+        };
+        visit(at(from), at(to));
+        let Some(axis) = (0..shape.len()).rev().find(|axis| index[*axis] + 1 < shape[*axis]) else { return };
+        index[axis] += 1;
+        index[axis + 1..].fill(0);
+    }
+}
+
+fn copy(from: &DLTensor, to: &DLTensor, context: *mut ab_context) {
+    let mut error =
+        ab_error { struct_size: size_of::<ab_error>() as u32, code: 0, native_code: 0, message: [0; 496] };
+    // SAFETY: both tensors are as large as they say.
+    let status = unsafe { ab_copy_into(context, from, 0, to, 0, std::ptr::null(), null_mut(), &mut error) };
+    // SAFETY: the message has an end.
+    let message = unsafe { std::ffi::CStr::from_ptr(error.message.as_ptr()) };
+    assert_eq!(status, AB_OK, "{message:?}");
+}
+
+const SHAPES: [&[i64]; 14] = [
+    &[1_500_000],
+    &[1200, 1300],
+    &[3, 500_000],
+    &[500_000, 3],
+    &[7, 200_003],
+    &[200_003, 5],
+    &[64, 25_000],
+    &[130, 97, 121],
+    &[1001, 3, 503],
+    &[2, 64, 111, 113],
+    &[8, 128, 16, 96],
+    &[31, 2, 33, 3, 35, 7],
+    &[2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 5, 6],
+    &[1, 1_000_000, 1, 2],
+];
+
+#[test]
+fn moves() {
+    let mut random = Random(7);
+    for round in 0..3 {
+        for shape in SHAPES {
+            for size in [1usize, 2, 3, 4, 8, 12, 16] {
+                // Every size of every shape, over the rounds.
+                if (size + round + shape.len()) % 3 != 0 {
+                    continue;
+                }
+                let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
+                let from = side(&mut random, shape, size);
+                let to = side(&mut random, shape, size);
+                let mut want = to.bytes.clone();
+                pairs(shape, (&from, size), (&to, size), &mut |source, destination| {
+                    want[destination..destination + size].copy_from_slice(&from.bytes[source..source + size]);
+                });
+                copy(&tensor(&from, shape, dtype), &tensor(&to, shape, dtype), null_mut());
+                let (from_strides, to_strides) = (&from.strides, &to.strides);
+                assert!(to.bytes == want, "{shape:?} of {size} bytes, {from_strides:?} to {to_strides:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn casts() {
+    let mut random = Random(8);
+    let uint8 = "uint8".parse().unwrap();
+    let float32 = "float32".parse().unwrap();
+    let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
+    let mut context = null_mut();
+    // SAFETY: the pointers are to locals.
+    assert_eq!(unsafe { ab_context_create(&one_thread, &mut context, null_mut()) }, AB_OK);
+    for (index, shape) in SHAPES.iter().enumerate() {
+        let context = if index % 2 == 0 { context } else { null_mut() };
+        let (bytes, floats) = (side(&mut random, shape, 1), side(&mut random, shape, 4));
+        let mut want = floats.bytes.clone();
+        pairs(shape, (&bytes, 1), (&floats, 4), &mut |source, destination| {
+            let value = f32::from(bytes.bytes[source]);
+            want[destination..destination + 4].copy_from_slice(&value.to_ne_bytes());
+        });
+        copy(&tensor(&bytes, shape, uint8), &tensor(&floats, shape, float32), context);
+        assert!(floats.bytes == want, "{shape:?} up, {:?} to {:?}", bytes.strides, floats.strides);
+
+        let back = side(&mut random, shape, 1);
+        let mut want = back.bytes.clone();
+        pairs(shape, (&floats, 4), (&back, 1), &mut |source, destination| {
+            let value = f32::from_ne_bytes(floats.bytes[source..source + 4].try_into().unwrap());
+            want[destination] = value as u8;
+        });
+        copy(&tensor(&floats, shape, float32), &tensor(&back, shape, uint8), context);
+        assert!(back.bytes == want, "{shape:?} down, {:?} to {:?}", floats.strides, back.strides);
+    }
+    // SAFETY: it is not used any more.
+    unsafe { ab_context_release(context) };
+}
+
+#[test]
+fn every_instruction_set() {
+    for isa in ["baseline", "avx2"] {
+        let this = std::env::current_exe().unwrap();
+        let run = std::process::Command::new(this)
+            .args(["--exact", "moves", "casts"])
+            .env("ARRAYBRIDGE_ISA", isa)
+            .output()
+            .unwrap();
+        let output = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && output.contains("2 passed"), "{isa}: {output}");
+    }
+}
