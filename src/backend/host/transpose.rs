@@ -49,6 +49,9 @@ pub enum How {
 }
 
 /// Transposes a matrix.
+///
+/// # Safety
+/// Every element of the matrix is readable in the source and writable in the destination.
 pub type TransposeFn = unsafe fn(&Matrix, How);
 
 /// Bytes from which on a result is better written around the caches.
@@ -82,7 +85,7 @@ fn of_size<const SIZE: usize>(isa: Isa) -> TransposeFn {
 }
 
 /// # Safety
-/// Every place of the matrix is readable or writable.
+/// As [`TransposeFn`].
 unsafe fn baseline<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How) {
     // SAFETY: the caller's.
     unsafe { transpose::<V, SIZE>(matrix, how, baseline::<V, SIZE>) }
@@ -797,12 +800,16 @@ const NARROW: usize = 512;
 const DISTANCE: usize = 8 << 10;
 /// Bytes that are transposed before they are written around the caches; where rows of the destination
 /// follow one another, and otherwise.
+#[cfg(target_arch = "x86_64")]
 const BLOCKS: (usize, usize) = (4 << 10, 16 << 10);
 /// Rows until the lines that are asked for at one strip would be lost before the next.
+#[cfg(target_arch = "x86_64")]
 const STREAM_ROWS: usize = 2048;
 /// Bytes of the buffer that lines are put together in.
+#[cfg(target_arch = "x86_64")]
 const STAGE: usize = 48 << 10;
 /// Bytes of a matrix that is not worth a buffer.
+#[cfg(target_arch = "x86_64")]
 const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
 
 /// The buffer, with a line before and after.
@@ -846,11 +853,13 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
             let least = 128.max(STREAM_BAND / 2 / size);
             let is_narrow = columns * size <= NARROW && columns * (least * size + LINE) <= STAGE;
             let strip = if is_narrow { columns } else { 2 * LINE / size };
-            let block = (BLOCKS.1 / (strip * size)).next_multiple_of(LINE).max(least);
+            let bytes = if is_narrow { BLOCKS.0 } else { BLOCKS.1 };
+            let block = (bytes / (strip * size)).next_multiple_of(LINE).max(least);
             let pitch = block * size + LINE;
             // What is narrow is read in order; else the next strip is to the right.
             let (height, ahead) = match is_narrow {
                 true => (rows, block as isize * source_row),
+                false if source_row % 1024 == 0 => (block, 2 * LINE as isize),
                 false => (STREAM_ROWS, 2 * LINE as isize),
             };
             for top in (0..rows).step_by(height) {
@@ -958,7 +967,7 @@ mod tests {
 
     const PAGE: usize = 4096;
     /// Without optimisation, one case of so many.
-    const SKIP: usize = if cfg!(debug_assertions) { 16 } else { 1 };
+    const SKIP: usize = if cfg!(debug_assertions) { 40 } else { 1 };
 
     impl Guarded {
         fn new(bytes: usize) -> Guarded {
@@ -1126,7 +1135,7 @@ mod tests {
             let most = if cfg!(debug_assertions) { 1 << 16 } else { 1 << 20 } / size;
             for thin in (1..=24).chain([31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 256, 300]) {
                 let long = (most / thin).clamp(100, 5000) - 37;
-                if !usize::is_multiple_of(thin, SKIP.min(3)) {
+                if !usize::is_multiple_of(thin, SKIP.min(5)) {
                     continue;
                 }
                 for shape in [(thin, long), (long, thin)] {
