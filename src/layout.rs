@@ -204,6 +204,7 @@ impl Folded {
     /// Drops axes of extent 1, flips those that run backwards in the destination, sorts by
     /// destination stride and merges neighbours that are contiguous on both sides. There must be at
     /// most `MAX_NDIM + 1` axes, none of extent 0.
+    #[inline(always)]
     pub fn new(axes: impl IntoIterator<Item = Axis>) -> Folded {
         let mut folded =
             Folded { axes: [Axis::default(); MAX_NDIM + 1], len: 0, source_offset: 0, destination_offset: 0 };

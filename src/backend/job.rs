@@ -86,6 +86,7 @@ pub struct Cleared {
 
 impl Transfer {
     /// Folds two sides of one shape, of which no extent is 0.
+    #[inline(always)]
     pub fn new(shape: &[i64], source: Side<'_>, destination: Side<'_>, rules: Rules) -> Transfer {
         let from = Storage::of(source.dtype, source.padded);
         let to = Storage::of(destination.dtype, destination.padded);

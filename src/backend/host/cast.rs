@@ -1,6 +1,8 @@
 //! Casts of rows. Thirteen real types are cast to each other directly; the formats of at most 8 bits
 //! go through float32, which holds each of them exactly; complex numbers are pairs of reals.
 
+use std::mem::MaybeUninit;
+
 use super::float::{self, Bf16, F16, SMALL, finite_f32, finite_f64, round_to_odd};
 use super::isa::Isa;
 use crate::backend::job::Cast;
@@ -10,10 +12,10 @@ use crate::dtype::Scalar;
 type RowFn = unsafe fn(*const u8, isize, *mut u8, isize, usize);
 /// Whether `n` elements have equal values on both sides.
 type SameFn = unsafe fn(*const u8, isize, *const u8, isize, usize) -> bool;
-/// Rounds float32 to codes, a byte each.
-type EncodeFn = unsafe fn(&[f32], &mut [u8]);
+/// Rounds float32, all of them written, to codes, a byte each.
+type EncodeFn = unsafe fn(&[MaybeUninit<f32>], &mut [u8]);
 /// What codes stand for.
-type DecodeFn = unsafe fn(&[u8], &mut [f32]);
+type DecodeFn = unsafe fn(&[u8], &mut [MaybeUninit<f32>]);
 
 /// A real type as it lies in memory.
 trait Real: Copy {
@@ -270,24 +272,29 @@ unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
 }
 
 /// Rounds to a small format, by its place in [`SMALL`].
+///
+/// # Safety
+/// All the values are written.
 #[inline(always)]
-fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[f32], codes: &mut [u8]) {
+unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[MaybeUninit<f32>], codes: &mut [u8]) {
     for (value, code) in values.iter().zip(codes) {
+        // SAFETY: the caller has written it.
+        let value = unsafe { value.assume_init() };
         *code = match FORMAT {
-            E8M0 => float::round_e8m0::<SATURATE>(*value),
-            _ => SMALL[FORMAT].round::<SATURATE>(*value),
+            E8M0 => float::round_e8m0::<SATURATE>(value),
+            _ => SMALL[FORMAT].round::<SATURATE>(value),
         };
     }
 }
 
 /// The other way.
 #[inline(always)]
-fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [f32]) {
+fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [MaybeUninit<f32>]) {
     for (code, value) in codes.iter().zip(values) {
-        *value = match FORMAT {
+        value.write(match FORMAT {
             E8M0 => float::widen_e8m0(*code),
             _ => SMALL[FORMAT].widen(*code),
-        };
+        });
     }
 }
 
@@ -348,16 +355,20 @@ macro_rules! compiled {
             }
 
             /// # Safety
-            /// The processor has the instructions.
+            /// As [`super::encode`]; the processor has the instructions.
             $(#[target_feature(enable = $feature)])?
-            unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[f32], codes: &mut [u8]) {
-                super::encode::<FORMAT, SATURATE>(values, codes)
+            unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(
+                values: &[MaybeUninit<f32>],
+                codes: &mut [u8],
+            ) {
+                // SAFETY: as the caller says.
+                unsafe { super::encode::<FORMAT, SATURATE>(values, codes) }
             }
 
             /// # Safety
             /// The processor has the instructions.
             $(#[target_feature(enable = $feature)])?
-            unsafe fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [f32]) {
+            unsafe fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [MaybeUninit<f32>]) {
                 super::decode::<FORMAT>(codes, values)
             }
 
@@ -539,31 +550,28 @@ impl Caster {
     /// So many are readable and writable.
     pub unsafe fn run(&self, source: *const u8, destination: *mut u8, n: usize) -> bool {
         let plain = self.decode.is_none() && self.encode.is_none() && !self.from_complex && !self.to_complex;
-        let step = if plain && !self.exact { n } else { CHUNK };
-        let mut done = 0;
-        while done < n {
-            let some = step.min(n - done);
-            // SAFETY: the chunks cover the caller's elements.
-            let kept = unsafe {
-                self.chunk(
-                    source.add(done * self.source_size),
-                    destination.add(done * self.destination_size),
-                    some,
-                )
-            };
-            if !kept {
-                return false;
-            }
-            done += some;
+        let (source_size, destination_size) = self.sizes();
+        if plain && !self.exact {
+            // SAFETY: as the caller says.
+            unsafe { (self.row)(source, source_size as isize, destination, destination_size as isize, n) };
+            return true;
         }
-        true
+        (0..n).step_by(CHUNK).all(|done| {
+            // SAFETY: the chunks cover the caller's elements.
+            unsafe {
+                let (source, destination) =
+                    (source.add(done * source_size), destination.add(done * destination_size));
+                self.chunk(source, destination, CHUNK.min(n - done))
+            }
+        })
     }
 
     /// # Safety
-    /// As [`Caster::run`], with `n` at most [`CHUNK`] where buffers are needed.
+    /// As [`Caster::run`], with `n` at most [`CHUNK`].
     unsafe fn chunk(&self, source: *const u8, destination: *mut u8, n: usize) -> bool {
         const F32_STEP: isize = size_of::<f32>() as isize;
-        let (mut decoded, mut odd) = ([0f32; CHUNK], [0f32; CHUNK]);
+        let mut decoded = [const { MaybeUninit::uninit() }; CHUNK];
+        let mut odd = [const { MaybeUninit::uninit() }; CHUNK];
         // SAFETY: every access is to one of the n elements that the caller vouches for, or to the first
         // n places of a buffer of CHUNK.
         unsafe {

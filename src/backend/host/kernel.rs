@@ -65,8 +65,17 @@ impl Kernel for Move {
         true
     }
 
-    unsafe fn matrix(&self, from: (i64, i64), to: (i64, i64), rows: usize, columns: usize) -> bool {
+    unsafe fn matrix(
+        &self,
+        from: (i64, i64),
+        to: (i64, i64),
+        rows: usize,
+        columns: usize,
+        ahead: i64,
+    ) -> bool {
         let transpose = self.transpose.expect("transposes() says so");
+        let small = rows * columns * self.size <= SMALL_MATRIX;
+        let how = if small && ahead != 0 { How::Ahead(ahead as isize) } else { self.how };
         // SAFETY: as the caller says.
         unsafe {
             let matrix = Matrix {
@@ -77,7 +86,7 @@ impl Kernel for Move {
                 rows,
                 columns,
             };
-            transpose(&matrix, self.how);
+            transpose(&matrix, how);
         }
         true
     }
@@ -121,11 +130,13 @@ impl Kernel for MoveBits {
         true
     }
 
-    unsafe fn matrix(&self, _from: (i64, i64), _to: (i64, i64), _rows: usize, _columns: usize) -> bool {
+    unsafe fn matrix(&self, _: (i64, i64), _: (i64, i64), _: usize, _: usize, _: i64) -> bool {
         unreachable!("transposes() says no")
     }
 }
 
+/// Bytes of a matrix that is done before the processor has found out what to read next.
+const SMALL_MATRIX: usize = 16 << 10;
 /// Bytes of the largest element: complex128.
 const LARGEST: usize = 16;
 /// Bytes of the buffer that a matrix is cast into before it is transposed: half the first cache.
@@ -254,7 +265,14 @@ impl Kernel for CastKernel {
         true
     }
 
-    unsafe fn matrix(&self, from: (i64, i64), to: (i64, i64), rows: usize, columns: usize) -> bool {
+    unsafe fn matrix(
+        &self,
+        from: (i64, i64),
+        to: (i64, i64),
+        rows: usize,
+        columns: usize,
+        _ahead: i64,
+    ) -> bool {
         let transpose = self.transpose.expect("transposes() says so");
         let (source_size, destination_size) = self.caster.sizes();
         let mut buffer = [const { std::mem::MaybeUninit::<u8>::uninit() }; MATRIX_BYTES];
@@ -287,6 +305,10 @@ impl Kernel for CastKernel {
                         if follow { (1, some_rows * some_columns) } else { (some_rows, some_columns) };
                     for index in 0..lines {
                         let source = first.offset(index as isize * from.1 as isize);
+                        // The same rows of the next block are far apart: nothing else would fetch them.
+                        for ahead in (0..line * source_size).step_by(transpose::LINE) {
+                            transpose::prefetch(source.wrapping_add(line * source_size + ahead));
+                        }
                         if !self.caster.run(source, buffer.add(index * width), line) {
                             return false;
                         }

@@ -787,7 +787,7 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
 }
 
 /// Bytes of a line of the caches.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 /// Rows that are transposed before the next columns are looked at, so that the lines that two tiles
 /// share, and the pages, are still at hand.
 const BAND: usize = 256;
@@ -944,7 +944,7 @@ fn fence() {
 
 /// Asks for a line of the second cache.
 #[inline(always)]
-fn prefetch(at: *const u8) {
+pub fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing that a program could see.
     unsafe {

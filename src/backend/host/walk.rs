@@ -17,11 +17,18 @@ pub trait Kernel: Sync {
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool;
 
     /// Transposes: element (r, c) is at `from.0 + r * from.1 + c * steps().0` and goes to
-    /// `to.0 + c * to.1 + r * steps().1`.
+    /// `to.0 + c * to.1 + r * steps().1`. The next matrix is likely `ahead` from there in the source.
     ///
     /// # Safety
     /// They are part of the job.
-    unsafe fn matrix(&self, from: (i64, i64), to: (i64, i64), rows: usize, columns: usize) -> bool;
+    unsafe fn matrix(
+        &self,
+        from: (i64, i64),
+        to: (i64, i64),
+        rows: usize,
+        columns: usize,
+        ahead: i64,
+    ) -> bool;
 }
 
 /// Visits every element of the axes once. False: the kernel stopped.
@@ -51,10 +58,13 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                     Axis { extent: columns.extent, source: from_step, destination: -columns.destination };
             }
             let outer = Outer::new(rest, &[near], axes, kernel.steps());
+            let ahead = outer.next_source_step();
+            let (height, width) = (inner.extent as usize, columns.extent as usize);
             outer.each(start, &mut |from, to| {
-                let (rows, columns_count) = (inner.extent as usize, columns.extent as usize);
                 // SAFETY: part of the job.
-                unsafe { kernel.matrix((from, inner.source), (to, columns.destination), rows, columns_count) }
+                unsafe {
+                    kernel.matrix((from, inner.source), (to, columns.destination), height, width, ahead)
+                }
             })
         }
         // SAFETY: as the caller says.
@@ -163,6 +173,13 @@ impl Outer {
                 return;
             }
         }
+    }
+
+    /// How far the source moves from one visit to the next, most of the time; 0: there is one visit.
+    fn next_source_step(&self) -> i64 {
+        let in_blocks = (0..self.len).rev().find(|index| self.blocks[*index] > 1);
+        let fastest = in_blocks.or(self.len.checked_sub(1));
+        fastest.map_or(0, |index| self.axes[index].source)
     }
 
     /// Visits every combination, block by block, until it says false.
