@@ -39,6 +39,17 @@ enum Strides {
     RowMajor,
 }
 
+/// What a `byte_offset` is to those who read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offset {
+    /// 0.
+    Zero,
+    /// A number of whole elements, of a tensor with strides.
+    Elements,
+    /// Anything else.
+    Any,
+}
+
 struct Rule {
     consumer: Consumer,
     name: &'static str,
@@ -47,7 +58,8 @@ struct Rule {
     /// A bit for each [`Kind`].
     dtypes: u32,
     strides: Strides,
-    byte_offset: bool,
+    /// The least convenient `byte_offset` that it takes.
+    byte_offset: Offset,
     read_only: bool,
     /// Padded elements of less than a byte.
     padded: bool,
@@ -65,7 +77,7 @@ const USUAL: Rule = Rule {
     devices: &[],
     dtypes: COMMON,
     strides: Strides::Any,
-    byte_offset: true,
+    byte_offset: Offset::Any,
     read_only: false,
     padded: true,
     empty: true,
@@ -97,6 +109,7 @@ const RULES: [Rule; 10] = [
         ],
         dtypes: COMMON | FLOAT8_TORCH | set(&[Kind::Complex32, Kind::Float4Pair]),
         strides: Strides::NotNegative,
+        byte_offset: Offset::Elements,
         ..USUAL
     },
     Rule {
@@ -114,7 +127,7 @@ const RULES: [Rule; 10] = [
         name: "tensorflow",
         devices: &[device::CPU, device::CUDA],
         strides: Strides::RowMajor,
-        byte_offset: false,
+        byte_offset: Offset::Zero,
         ..USUAL
     },
     Rule {
@@ -136,7 +149,7 @@ const RULES: [Rule; 10] = [
         devices: &[device::OPENCL],
         dtypes: INTEGERS | set(&[S(Scalar::Float32)]),
         strides: Strides::RowMajor,
-        byte_offset: false,
+        byte_offset: Offset::Zero,
         empty: false,
         min_ndim: 1,
         max_ndim: 3,
@@ -150,7 +163,7 @@ const RULES: [Rule; 10] = [
         dtypes: (COMMON & !set(&[S(Scalar::Uint16)]))
             | set(&[S(Scalar::Float8E4m3fn), S(Scalar::Float8E5m2)]),
         strides: Strides::NotNegative,
-        byte_offset: false,
+        byte_offset: Offset::Zero,
         max_ndim: 9,
         ..USUAL
     },
@@ -234,7 +247,7 @@ enum Question {
     Negative,
     NotDense,
     NotRowMajor,
-    ByteOffset,
+    ByteOffset(Offset),
     ReadOnly,
     Padded,
     Empty,
@@ -283,7 +296,7 @@ const fn takes(rule: &Rule, question: Question) -> bool {
         Question::Negative => matches!(rule.strides, Strides::Any),
         Question::NotDense => matches!(rule.strides, Strides::Any | Strides::NotNegative),
         Question::NotRowMajor => !matches!(rule.strides, Strides::RowMajor),
-        Question::ByteOffset => rule.byte_offset,
+        Question::ByteOffset(offset) => offset as u8 <= rule.byte_offset as u8,
         Question::ReadOnly => rule.read_only,
         Question::Padded => rule.padded,
         Question::Empty => rule.empty,
@@ -349,7 +362,11 @@ const BY_ALIGNMENT: [u32; ALIGNMENTS] = {
 const NEGATIVE: u32 = mask_of(Question::Negative);
 const NOT_DENSE: u32 = mask_of(Question::NotDense);
 const NOT_ROW_MAJOR: u32 = mask_of(Question::NotRowMajor);
-const BYTE_OFFSET: u32 = mask_of(Question::ByteOffset);
+const BY_OFFSET: [u32; 3] = [
+    mask_of(Question::ByteOffset(Offset::Zero)),
+    mask_of(Question::ByteOffset(Offset::Elements)),
+    mask_of(Question::ByteOffset(Offset::Any)),
+];
 const READ_ONLY: u32 = mask_of(Question::ReadOnly);
 const PADDED: u32 = mask_of(Question::Padded);
 const EMPTY: u32 = mask_of(Question::Empty);
@@ -367,8 +384,8 @@ pub struct Candidate<'a> {
     pub facts: &'a Facts,
     /// Largest power of two up to 4096 that divides its address; 0: opaque or NULL.
     pub alignment: u32,
-    /// Whether its `byte_offset` is other than 0.
-    pub byte_offset: bool,
+    /// What its `byte_offset` is.
+    pub byte_offset: Offset,
     /// Whether it must not be written to.
     pub read_only: bool,
     /// Whether its elements of less than a byte are padded.
@@ -397,7 +414,7 @@ pub fn accepted_by(tensor: Candidate<'_>) -> u32 {
         & unless(!facts.dense, NOT_DENSE)
         & unless(!facts.c_contiguous, NOT_ROW_MAJOR)
         & unless(facts.empty, EMPTY)
-        & unless(tensor.byte_offset, BYTE_OFFSET)
+        & BY_OFFSET[tensor.byte_offset as usize]
         & unless(tensor.read_only, READ_ONLY)
         & unless(tensor.padded, PADDED)
 }
@@ -437,7 +454,7 @@ mod tests {
             ndim: shape.len(),
             facts: &facts,
             alignment: 256,
-            byte_offset: false,
+            byte_offset: Offset::Zero,
             read_only: false,
             padded: false,
         };
@@ -460,10 +477,9 @@ mod tests {
         assert_eq!(accepted(&[2, 3], &[4, 1], |_| ()), ["numpy", "torch", "paddle", "mlx", "tvm_ffi"]);
         assert_eq!(accepted(&[2, 3], &[-3, 1], |_| ()), ["numpy", "tvm_ffi"]);
         assert_eq!(accepted(&[2, 3], &[3, 1], |t| t.read_only = true), ["numpy"]);
-        assert_eq!(
-            accepted(&[2, 3], &[3, 1], |t| t.byte_offset = true),
-            ["numpy", "torch", "jax", "mlx", "tvm_ffi"]
-        );
+        let offset = |offset| accepted(&[2, 3], &[3, 1], |t| t.byte_offset = offset);
+        assert_eq!(offset(Offset::Elements), ["numpy", "torch", "jax", "mlx", "tvm_ffi"]);
+        assert_eq!(offset(Offset::Any), ["numpy", "jax", "mlx", "tvm_ffi"]);
         let unaligned = ["numpy", "torch", "tensorflow", "paddle", "mlx", "tvm_ffi"];
         assert_eq!(accepted(&[2, 3], &[3, 1], |t| t.alignment = 32), unaligned);
         assert_eq!(accepted(&[2, 3], &[3, 1], |t| t.alignment = 64), on_host);

@@ -2,7 +2,7 @@
 //! ruled out zero copy, the steps, and what the result will be.
 #![forbid(unsafe_code)]
 
-use crate::consumers::{self, Candidate};
+use crate::consumers::{self, Candidate, Offset};
 use crate::dlpack::raw::{DLDataType, DLDevice, device_type};
 use crate::dlpack::view::{TensorView, is_host_readable, is_opaque, normalised};
 use crate::dtype::{self, Casting, Scalar, Storage};
@@ -221,7 +221,8 @@ pub fn explain(bits: u32, source: &TensorView<'_>, options: &ConvertOptions, tar
 /// The named consumers that would refuse what zero copy would hand out, but for what has a reason of
 /// its own.
 fn refusing(source: &TensorView<'_>, options: &ConvertOptions, device: DLDevice, dtype: DLDataType) -> u32 {
-    let byte_offset = is_opaque(device) && source.byte_offset != 0;
+    // An address takes it up.
+    let byte_offset = if is_opaque(device) { source.candidate().byte_offset } else { Offset::Zero };
     let padded = source.is_padded() && dtype::is_subbyte(dtype);
     let shared = Candidate { device, dtype, byte_offset, padded, ..source.candidate() };
     options.consumers & !consumers::accepted_by(shared)
@@ -386,7 +387,7 @@ fn refused(
         ndim: source.shape.len(),
         facts,
         alignment: 0,
-        byte_offset: false,
+        byte_offset: Offset::Zero,
         read_only: false,
         padded: target.padded,
     };

@@ -6,7 +6,7 @@ use super::raw::{
     DLDataType, DLDevice, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
     DLTensor, device_type,
 };
-use crate::consumers::Candidate;
+use crate::consumers::{Candidate, Offset};
 use crate::dtype::{self, Storage};
 use crate::error::{Error, Result, TensorProblem};
 use crate::layout::{self, Facts, MAX_NDIM};
@@ -45,6 +45,8 @@ pub struct TensorView<'a> {
     pub shape: &'a [i64],
     /// Strides in elements; compact on axes of extent 0 or 1 and in empty tensors.
     pub strides: &'a [i64],
+    /// Whether it came with strides.
+    pub has_strides: bool,
     /// Bytes from `data` to the first element.
     pub byte_offset: u64,
     /// `DLPACK_FLAG_BITMASK_*`; 0 for a legacy tensor.
@@ -178,6 +180,7 @@ impl<'a> TensorView<'a> {
             dtype,
             shape,
             strides,
+            has_strides: !tensor.strides.is_null(),
             byte_offset,
             flags,
             facts,
@@ -234,6 +237,16 @@ impl<'a> TensorView<'a> {
         self.address().is_some_and(|address| !address.is_multiple_of(natural))
     }
 
+    fn offset_kind(&self) -> Offset {
+        let storage = self.storage();
+        let size = if storage.is_bytes() { storage.bytes() } else { 1 };
+        match self.byte_offset {
+            0 => Offset::Zero,
+            offset if self.has_strides && offset.is_multiple_of(size) => Offset::Elements,
+            _ => Offset::Any,
+        }
+    }
+
     /// As the consumers' table sees it, as it stands.
     pub fn candidate(&self) -> Candidate<'_> {
         Candidate {
@@ -242,7 +255,7 @@ impl<'a> TensorView<'a> {
             ndim: self.shape.len(),
             facts: &self.facts,
             alignment: self.alignment(),
-            byte_offset: self.byte_offset != 0,
+            byte_offset: self.offset_kind(),
             read_only: self.is_read_only(),
             padded: self.is_padded() && dtype::is_subbyte(self.dtype),
         }

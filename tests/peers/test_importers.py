@@ -100,6 +100,10 @@ def test_accepted_by(api, rng, rounds, importer):
         t = random_tensor(rng, dtype, limit=100, mode=mode, aligned=aligned, device=(int(rng.choice(hosts)), 0))
         says = bool(api.detect(t)[1].accepted_by & importer.bit)
         does, why = importable(t, importer)
+        if "Stride calculation overflowed" in why:
+            # PyTorch reads the strides of an empty tensor too, which mean nothing.
+            assert not len(t.offsets), str(t)
+            continue
         assert says == does, (
             f"{importer.name}: accepted_by says {says}, but it {'takes' if does else 'refuses'} {t} ({why})"
         )

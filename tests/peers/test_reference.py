@@ -50,11 +50,9 @@ def test_cast_is_what_numpy_gives(rng, source):
         assert not mismatch(peer, cast(values, source, target), values, source, target)
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("dtype", [d for d in ALL if d.bits <= 16 and d.kind != "b"], ids=str)
 def test_exhaustive_identity(dtype):
-    """Every value goes through float64 and back unchanged."""
-    if dtype.bits > 16 or dtype.kind == "b":
-        pytest.skip("too many values, or none to lose")
+    """Every value of a dtype that has few goes through float64 and back unchanged."""
     n = 1 << dtype.bits
     values = np.arange(n).astype(f"u{dtype.np.itemsize}").view(dtype.np)
     f64 = DTYPES["float64"]
