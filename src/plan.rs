@@ -398,6 +398,15 @@ fn refused(
 fn meet(a: &TensorView<'_>, b: &TensorView<'_>) -> bool {
     match (a.address(), b.address()) {
         (Some(_), Some(_)) if is_host_readable(a.device) == is_host_readable(b.device) => {
+            // Checked to be within the address space when the views were made.
+            let range = |view: &TensorView<'_>| {
+                let at = |offset| view.data.wrapping_add_signed(offset);
+                at(view.begin_offset)..at(view.end_offset)
+            };
+            let (a_range, b_range) = (range(a), range(b));
+            if a_range.end <= b_range.start || b_range.end <= a_range.start {
+                return false;
+            }
             let extent = |view: &TensorView<'_>| (view.address().unwrap_or_default(), view.storage().bits);
             let ((a_start, a_bits), (b_start, b_bits)) = (extent(a), extent(b));
             let in_bits = |address: u64| i128::from(address) * 8;

@@ -543,15 +543,19 @@ impl Caster {
         (self.source_size, self.destination_size)
     }
 
+    /// Whether it needs no buffers: both types are real, and of more than 8 bits or integers.
+    pub fn is_plain(&self) -> bool {
+        self.decode.is_none() && self.encode.is_none() && !self.from_complex && !self.to_complex
+    }
+
     /// Casts `n` elements that follow each other on both sides. False: a value was lost where none may
     /// be.
     ///
     /// # Safety
     /// So many are readable and writable.
     pub unsafe fn run(&self, source: *const u8, destination: *mut u8, n: usize) -> bool {
-        let plain = self.decode.is_none() && self.encode.is_none() && !self.from_complex && !self.to_complex;
         let (source_size, destination_size) = self.sizes();
-        if plain && !self.exact {
+        if self.is_plain() && !self.exact {
             // SAFETY: as the caller says.
             unsafe { (self.row)(source, source_size as isize, destination, destination_size as isize, n) };
             return true;

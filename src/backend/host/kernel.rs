@@ -139,8 +139,9 @@ impl Kernel for MoveBits {
 const SMALL_MATRIX: usize = 16 << 10;
 /// Bytes of the largest element: complex128.
 const LARGEST: usize = 16;
-/// Bytes of the buffer that a matrix is cast into before it is transposed: half the first cache.
-const MATRIX_BYTES: usize = 16 << 10;
+/// Bytes of the buffer that a matrix is cast into before it is transposed: half the first cache, or,
+/// where it is written around the caches from there, what makes that worth it.
+const MATRIX_BYTES: [usize; 2] = [16 << 10, 64 << 10];
 
 /// Casts elements.
 pub struct CastKernel {
@@ -275,10 +276,11 @@ impl Kernel for CastKernel {
     ) -> bool {
         let transpose = self.transpose.expect("transposes() says so");
         let (source_size, destination_size) = self.caster.sizes();
-        let mut buffer = [const { std::mem::MaybeUninit::<u8>::uninit() }; MATRIX_BYTES];
+        let mut buffer = [const { std::mem::MaybeUninit::<u8>::uninit() }; MATRIX_BYTES[1]];
         let buffer: *mut u8 = buffer.as_mut_ptr().cast();
         // Blocks as square as the matrix lets them be.
-        let elements = MATRIX_BYTES / destination_size;
+        let streamed = self.how == How::Streamed && self.caster.is_plain();
+        let elements = MATRIX_BYTES[usize::from(streamed)] / destination_size;
         let side = elements.isqrt();
         let (row_block, column_block) = if rows < side {
             (rows, elements / rows)

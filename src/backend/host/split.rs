@@ -7,8 +7,8 @@ use super::walk::{Kernel, walk};
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Bytes of the destination from which on a second thread pays for being woken, which takes as long as
-/// copying a few hundred kilobytes: of plain copies, and of jobs that do more with each byte.
-const PARALLEL: [i64; 2] = [8 << 20, 1 << 20];
+/// copying a megabyte: of plain copies, and of jobs that do more with each byte.
+const PARALLEL: [i64; 2] = [16 << 20, 4 << 20];
 /// Bytes of a part: small enough to make up for threads that are not equally fast.
 const PART: i64 = 512 << 10;
 /// Parts for each thread of jobs other than plain copies: what reads across lines wants large blocks.

@@ -41,6 +41,11 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
         // SAFETY: the one element.
         return unsafe { kernel.row((start.0, from_step), (start.1, to_step), 1) };
     };
+    if rest.is_empty() {
+        let (from, to) = ((start.0, inner.source), (start.1, inner.destination));
+        // SAFETY: the whole job.
+        return unsafe { kernel.row(from, to, inner.extent as usize) };
+    }
     let nearest = (0..rest.len()).rev().min_by_key(|index| rest[*index].source.unsigned_abs());
     let near = nearest.filter(|index| rest[*index].source.unsigned_abs() < inner.source.unsigned_abs());
     match near {
@@ -57,9 +62,14 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                 columns =
                     Axis { extent: columns.extent, source: from_step, destination: -columns.destination };
             }
+            let (height, width) = (inner.extent as usize, columns.extent as usize);
+            if rest.len() == 1 {
+                let (from, to) = ((start.0, inner.source), (start.1, columns.destination));
+                // SAFETY: the whole job.
+                return unsafe { kernel.matrix(from, to, height, width, 0) };
+            }
             let outer = Outer::new(rest, &[near], axes, kernel.steps());
             let ahead = outer.next_source_step();
-            let (height, width) = (inner.extent as usize, columns.extent as usize);
             outer.each(start, &mut |from, to| {
                 // SAFETY: part of the job.
                 unsafe {
