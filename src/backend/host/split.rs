@@ -13,6 +13,8 @@ const PARALLEL: [i64; 2] = [16 << 20, 4 << 20];
 const PART: i64 = 512 << 10;
 /// Parts for each thread of jobs other than plain copies: what reads across lines wants large blocks.
 const PARTS: i64 = 8;
+/// Elements of a piece that is worth being read by itself.
+const PIECE: i64 = 64;
 /// Bytes of a cache line.
 const LINE: i64 = 64;
 
@@ -43,9 +45,15 @@ pub unsafe fn run(
     }
     let most = if plain { i64::MAX } else { threads as i64 * PARTS };
     let wanted = (bytes / PART).min(most).max(threads as i64);
-    // The outermost axis that has enough for everybody, else the longest.
-    let enough = axes.iter().position(|axis| axis.extent >= wanted);
-    let longest = || (0..axes.len()).max_by_key(|index| axes[*index].extent);
+    // The outermost axis that has enough for everybody, else the longest. What is innermost in the
+    // source is cut into long pieces only: short ones would read a part of each line.
+    let nearest = (0..axes.len()).min_by_key(|index| axes[*index].source.unsigned_abs());
+    let least = |index: usize| if Some(index) == nearest { wanted.saturating_mul(PIECE) } else { wanted };
+    let enough = (0..axes.len()).find(|index| axes[*index].extent >= least(*index));
+    let longest = || {
+        let others = (0..axes.len()).filter(|index| Some(*index) != nearest || axes.len() == 1);
+        others.max_by_key(|index| axes[*index].extent)
+    };
     let Some(picked) = enough.or_else(longest) else {
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
