@@ -11,6 +11,7 @@ use crate::dlpack::raw::{DLDataType, DLDevice, device_type as device, dtype_code
 use crate::dtype::Scalar;
 use crate::error::Refusal;
 use crate::layout::{Facts, MAX_NDIM};
+use crate::report::consumer_names;
 
 /// An importer of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,6 @@ pub enum Offset {
 
 struct Rule {
     consumer: Consumer,
-    name: &'static str,
     /// Empty: every type, unknown ones included.
     devices: &'static [i32],
     /// A bit for each [`Kind`].
@@ -73,7 +73,6 @@ struct Rule {
 /// What most of them do, where a row says nothing else. Read-only tensors most of them write through.
 const USUAL: Rule = Rule {
     consumer: Consumer::Numpy,
-    name: "",
     devices: &[],
     dtypes: COMMON,
     strides: Strides::Any,
@@ -89,7 +88,6 @@ const USUAL: Rule = Rule {
 const RULES: [Rule; 10] = [
     Rule {
         consumer: Consumer::Numpy,
-        name: "numpy",
         devices: &[device::CPU, device::CUDA_HOST, device::ROCM_HOST, device::CUDA_MANAGED],
         dtypes: NUMPY,
         read_only: true,
@@ -97,7 +95,6 @@ const RULES: [Rule; 10] = [
     },
     Rule {
         consumer: Consumer::Torch,
-        name: "torch",
         devices: &[
             device::CPU,
             device::CUDA,
@@ -114,7 +111,6 @@ const RULES: [Rule; 10] = [
     },
     Rule {
         consumer: Consumer::Jax,
-        name: "jax",
         devices: &[device::CPU, device::CUDA, device::CUDA_HOST, device::ROCM],
         dtypes: COMMON | FLOAT8,
         strides: Strides::Dense,
@@ -124,28 +120,20 @@ const RULES: [Rule; 10] = [
     },
     Rule {
         consumer: Consumer::Tensorflow,
-        name: "tensorflow",
         devices: &[device::CPU, device::CUDA],
         strides: Strides::RowMajor,
         byte_offset: Offset::Zero,
         ..USUAL
     },
-    Rule {
-        consumer: Consumer::Cupy,
-        name: "cupy",
-        devices: &[device::CUDA, device::ROCM, device::CUDA_MANAGED],
-        ..USUAL
-    },
+    Rule { consumer: Consumer::Cupy, devices: &[device::CUDA, device::ROCM, device::CUDA_MANAGED], ..USUAL },
     Rule {
         consumer: Consumer::Numba,
-        name: "numba",
         devices: &[device::CUDA, device::CUDA_MANAGED],
         dtypes: NUMPY,
         ..USUAL
     },
     Rule {
         consumer: Consumer::Pyclesperanto,
-        name: "pyclesperanto",
         devices: &[device::OPENCL],
         dtypes: INTEGERS | set(&[S(Scalar::Float32)]),
         strides: Strides::RowMajor,
@@ -157,7 +145,6 @@ const RULES: [Rule; 10] = [
     },
     Rule {
         consumer: Consumer::Paddle,
-        name: "paddle",
         devices: &[device::CPU, device::CUDA, device::CUDA_HOST],
         // It takes uint16 for bfloat16.
         dtypes: (COMMON & !set(&[S(Scalar::Uint16)]))
@@ -169,14 +156,13 @@ const RULES: [Rule; 10] = [
     },
     Rule {
         consumer: Consumer::Mlx,
-        name: "mlx",
         devices: &[device::CPU, device::METAL],
         // It makes these two narrower.
         dtypes: COMMON & !set(&[S(Scalar::Float64), S(Scalar::Complex128)]),
         strides: Strides::NotNegative,
         ..USUAL
     },
-    Rule { consumer: Consumer::TvmFfi, name: "tvm_ffi", dtypes: u32::MAX, padded: false, ..USUAL },
+    Rule { consumer: Consumer::TvmFfi, dtypes: u32::MAX, padded: false, ..USUAL },
 ];
 
 /// A dtype as the table tells them apart.
@@ -419,7 +405,7 @@ pub fn accepted_by(tensor: Candidate<'_>) -> u32 {
         & unless(tensor.padded, PADDED)
 }
 
-/// The first of `consumers` that would refuse a new, aligned, writable tensor like this, and why.
+/// One of `consumers` that would refuse a new, aligned, writable tensor like this, and why.
 pub fn refusal(consumers: u32, tensor: Candidate<'_>) -> Option<(&'static str, Refusal)> {
     let facts = tensor.facts;
     let checks = [
@@ -427,18 +413,12 @@ pub fn refusal(consumers: u32, tensor: Candidate<'_>) -> Option<(&'static str, R
         (BY_KIND[Kind::of(tensor.dtype).index()], Refusal::Dtype),
         (BY_NDIM[tensor.ndim], Refusal::Ndim(tensor.ndim)),
         (if facts.empty { EMPTY } else { ALL }, Refusal::Empty),
-        (if facts.c_contiguous { ALL } else { NOT_ROW_MAJOR }, Refusal::Layout),
         (if tensor.padded { PADDED } else { ALL }, Refusal::Padded),
+        // Last: another layout may do.
+        (if facts.c_contiguous { ALL } else { NOT_ROW_MAJOR }, Refusal::Layout),
     ];
-    RULES.iter().filter(|rule| consumers & rule.consumer as u32 != 0).find_map(|rule| {
-        let refused = checks.iter().find(|(mask, _)| mask & rule.consumer as u32 == 0)?;
-        Some((rule.name, refused.1))
-    })
-}
-
-/// The consumer's name: "numpy", "torch" and so on, lowest bit first.
-pub fn names(consumers: u32) -> impl Iterator<Item = &'static str> {
-    RULES.iter().filter(move |rule| consumers & rule.consumer as u32 != 0).map(|rule| rule.name)
+    let (mask, refusal) = checks.iter().find(|(mask, _)| consumers & !mask != 0)?;
+    Some((consumer_names(consumers & !mask).next()?, *refusal))
 }
 
 #[cfg(test)]
@@ -459,13 +439,16 @@ mod tests {
             padded: false,
         };
         change(&mut candidate);
-        names(accepted_by(candidate)).collect()
+        consumer_names(accepted_by(candidate)).collect()
     }
 
     #[test]
     fn rows_are_in_the_order_of_their_bits() {
         for (index, rule) in RULES.iter().enumerate() {
-            assert_eq!(rule.consumer as u32, 1 << index, "{}", rule.name);
+            assert_eq!(rule.consumer as u32, 1 << index);
+            let name = format!("{:?}", rule.consumer).to_lowercase();
+            let names: Vec<_> = consumer_names(1 << index).collect();
+            assert_eq!(names.concat().replace('_', ""), name);
         }
     }
 

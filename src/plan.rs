@@ -8,7 +8,7 @@ use crate::dlpack::view::{TensorView, is_host_readable, is_opaque, normalised};
 use crate::dtype::{self, Casting, Scalar, Storage};
 use crate::error::{Error, Excerpt, Refusal, Result, TensorProblem};
 use crate::layout::{self, Extent, Facts, MAX_NDIM, Order};
-use crate::report::{Reasons, Report, Route};
+use crate::report::{Reasons, Report, Route, consumer_names};
 
 /// When to copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -350,7 +350,7 @@ fn target_device(source: &TensorView<'_>, options: &ConvertOptions) -> Result<DL
         }
     };
     let refused = options.consumers & !consumers::by_device(device);
-    if let Some(name) = consumers::names(refused).next() {
+    if let Some(name) = consumer_names(refused).next() {
         return Err(Error::ConsumerDevice { name, device });
     }
     Ok(device)

@@ -63,6 +63,13 @@ impl Reasons {
     }
 }
 
+/// The names of consumers, by their bits: "numpy", "torch" and so on, lowest first.
+pub fn consumer_names(bits: u32) -> impl Iterator<Item = &'static str> {
+    const NAMES: [&str; 10] =
+        ["numpy", "torch", "jax", "tensorflow", "cupy", "numba", "pyclesperanto", "paddle", "mlx", "tvm_ffi"];
+    NAMES.iter().enumerate().filter(move |(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| *name)
+}
+
 impl fmt::Display for Reasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, name) in Reasons::names(self.bits).enumerate() {
@@ -80,7 +87,7 @@ impl fmt::Display for Reasons {
                 "read-only" => f.write_str(" (writable asked for)")?,
                 "consumer" => {
                     f.write_str(" (not taken by ")?;
-                    for (index, name) in crate::consumers::names(self.consumers).enumerate() {
+                    for (index, name) in consumer_names(self.consumers).enumerate() {
                         write!(f, "{}{name}", if index > 0 { " and " } else { "" })?;
                     }
                     f.write_str(")")?;

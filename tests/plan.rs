@@ -278,6 +278,12 @@ fn refusals() {
             ConvertOptions { consumers: TENSORFLOW, ..layout(LayoutPolicy::F) },
             "AB_LAYOUT_F",
         ),
+        (
+            "keep, and another refuses the dtype",
+            Source { dtype: "bfloat16", ..F_ORDER },
+            ConvertOptions { layout: LayoutPolicy::Keep, ..consumers(NUMPY | TENSORFLOW) },
+            "numpy",
+        ),
         ("torch has no pinned", PLAIN, ConvertOptions { consumers: TORCH, ..device(PINNED) }, "torch"),
         ("numpy has no cuda", PLAIN, ConvertOptions { consumers: NUMPY, ..device(CUDA) }, "numpy"),
         ("no place for both", PLAIN, consumers(NUMPY | CUPY | TORCH), "cupy"),

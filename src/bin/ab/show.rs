@@ -6,7 +6,7 @@ use arraybridge::backend::DeviceInfo;
 use arraybridge::consumers;
 use arraybridge::dlpack::raw::{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
 use arraybridge::dlpack::view::{Dims, TensorView};
-use arraybridge::report::{Bytes, Reasons, Report, Route};
+use arraybridge::report::{Bytes, Reasons, Report, Route, consumer_names};
 use arraybridge::{Context, VERSION};
 use memmap2::Mmap;
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ pub fn detected(input: &Input, map: Mmap, json: bool) -> Result<String, Failure>
     let tensor = input.tensor(map, &axes)?;
     let mut dims = Dims::new();
     let view = tensor.view(&mut dims)?;
-    let consumers: Vec<&str> = consumers::names(consumers::accepted_by(view.candidate())).collect();
+    let consumers: Vec<&str> = consumer_names(consumers::accepted_by(view.candidate())).collect();
     let flags = flags(&view);
     if json {
         let mut value = input_json(input);
