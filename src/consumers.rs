@@ -255,6 +255,7 @@ impl Kind {
         }
     }
 
+    #[inline(always)]
     fn of(dtype: DLDataType) -> Kind {
         match (dtype.code, dtype.bits, dtype.lanes) {
             (dtype_code::FLOAT4_E2M1FN, 4, 2) => Kind::Float4Pair,
@@ -345,9 +346,29 @@ const BY_ALIGNMENT: [u32; ALIGNMENTS] = {
     masks
 };
 
-const NEGATIVE: u32 = mask_of(Question::Negative);
-const NOT_DENSE: u32 = mask_of(Question::NotDense);
 const NOT_ROW_MAJOR: u32 = mask_of(Question::NotRowMajor);
+/// By [`Facts::bits`].
+const BY_FACTS: [u32; Facts::ALL as usize + 1] = {
+    let mut masks = [ALL; Facts::ALL as usize + 1];
+    let mut bits = 0;
+    while bits <= Facts::ALL {
+        let mask = &mut masks[bits as usize];
+        if bits & Facts::NEGATIVE != 0 {
+            *mask &= mask_of(Question::Negative);
+        }
+        if bits & Facts::DENSE == 0 {
+            *mask &= mask_of(Question::NotDense);
+        }
+        if bits & Facts::C_CONTIGUOUS == 0 {
+            *mask &= NOT_ROW_MAJOR;
+        }
+        if bits & Facts::EMPTY != 0 {
+            *mask &= EMPTY;
+        }
+        bits += 1;
+    }
+    masks
+};
 const BY_OFFSET: [u32; 3] = [
     mask_of(Question::ByteOffset(Offset::Zero)),
     mask_of(Question::ByteOffset(Offset::Elements)),
@@ -379,13 +400,14 @@ pub struct Candidate<'a> {
 }
 
 /// The consumers that take a device type.
+#[inline(always)]
 pub fn by_device(device: DLDevice) -> u32 {
     // Unknown numbers share the last place, as the type after the last that is known.
     BY_DEVICE[usize::try_from(device.device_type).map_or(DEVICES - 1, |index| index.min(DEVICES - 1))]
 }
 
 /// The consumers that take the tensor without a copy as it stands.
-#[inline]
+#[inline(always)]
 pub fn accepted_by(tensor: Candidate<'_>) -> u32 {
     let unless = |present: bool, mask: u32| if present { mask } else { ALL };
     let facts = tensor.facts;
@@ -393,13 +415,10 @@ pub fn accepted_by(tensor: Candidate<'_>) -> u32 {
         & BY_KIND[Kind::of(tensor.dtype).index()]
         & BY_NDIM[tensor.ndim]
         & unless(
-            tensor.alignment != 0 && !facts.empty,
+            tensor.alignment != 0 && !facts.is_empty(),
             BY_ALIGNMENT[(tensor.alignment.trailing_zeros() as usize).min(ALIGNMENTS - 1)],
         )
-        & unless(facts.negative, NEGATIVE)
-        & unless(!facts.dense, NOT_DENSE)
-        & unless(!facts.c_contiguous, NOT_ROW_MAJOR)
-        & unless(facts.empty, EMPTY)
+        & BY_FACTS[(facts.bits() & Facts::ALL) as usize]
         & BY_OFFSET[tensor.byte_offset as usize]
         & unless(tensor.read_only, READ_ONLY)
         & unless(tensor.padded, PADDED)
@@ -412,10 +431,10 @@ pub fn refusal(consumers: u32, tensor: Candidate<'_>) -> Option<(&'static str, R
         (by_device(tensor.device), Refusal::Device),
         (BY_KIND[Kind::of(tensor.dtype).index()], Refusal::Dtype),
         (BY_NDIM[tensor.ndim], Refusal::Ndim(tensor.ndim)),
-        (if facts.empty { EMPTY } else { ALL }, Refusal::Empty),
+        (if facts.is_empty() { EMPTY } else { ALL }, Refusal::Empty),
         (if tensor.padded { PADDED } else { ALL }, Refusal::Padded),
         // Last: another layout may do.
-        (if facts.c_contiguous { ALL } else { NOT_ROW_MAJOR }, Refusal::Layout),
+        (if facts.is_c_contiguous() { ALL } else { NOT_ROW_MAJOR }, Refusal::Layout),
     ];
     let (mask, refusal) = checks.iter().find(|(mask, _)| consumers & !mask != 0)?;
     Some((consumer_names(consumers & !mask).next()?, *refusal))

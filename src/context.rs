@@ -52,7 +52,7 @@ impl Context {
 
     /// Whether the backends that a plan needs are there and, where that was asked for, whether the
     /// source's address is where its tensor says.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&self, plan: &Plan, options: &ConvertOptions, address: Option<u64>) -> Result<()> {
         if options.verify_pointer {
             self.verify_pointer(plan.from, address)?;

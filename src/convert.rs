@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::backend::job::{Rules, Side};
+use crate::backend::job::{Rules, Side, most_axes};
 use crate::backend::{self, Memory, Transfer};
 use crate::context::Context;
 use crate::dlpack::managed::{Keep, Managed, Parts, release};
@@ -12,12 +12,12 @@ use crate::dlpack::raw::{
 use crate::dlpack::view::TensorView;
 use crate::dtype::{Casting, Storage};
 use crate::error::Result;
-use crate::layout::{self, MAX_NDIM};
+use crate::layout::{self, Axis, MAX_NDIM};
 use crate::plan::{self, ConvertOptions, Plan};
 use crate::report::{Report, Route};
 
 /// Plans a conversion and checks that its backends are there.
-#[inline]
+#[inline(always)]
 pub fn plan(context: &Context, source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     let plan = plan::convert(source, options)?;
     context.admit(&plan, options, source.address())?;
@@ -29,6 +29,7 @@ pub fn plan(context: &Context, source: &TensorView<'_>, options: &ConvertOptions
 /// # Safety
 /// `source` is a managed tensor that the caller owns, and `view` is what it holds: as much readable
 /// memory as it says.
+#[inline(always)]
 pub unsafe fn convert(
     context: &Context,
     source: NonNull<DLManagedTensorVersioned>,
@@ -85,7 +86,7 @@ pub unsafe fn copy_into(
 ) -> Result<Report> {
     let plan = plan::copy_into(source, destination, options)?;
     context.admit(&plan, options, source.address())?;
-    if !source.facts.empty {
+    if !source.facts.is_empty() {
         let side =
             Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };
         // SAFETY: the caller vouches for both, and the plan has refused overlap.
@@ -120,7 +121,7 @@ unsafe fn copied(
         flags: DLPACK_FLAG_BITMASK_IS_COPIED
             | if target.padded { DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED } else { 0 },
     };
-    if view.facts.empty {
+    if view.facts.is_empty() {
         return Ok(result.finish(parts, Keep::Nothing));
     }
     let (size, alignment) = (plan.bytes_written, target.alignment);
@@ -155,10 +156,25 @@ unsafe fn transfer(
 ) -> Result<()> {
     let source = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
     let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
-    let mut job = Transfer::new(view.shape, source, destination, rules);
-    job.threads = context.options().num_threads;
-    // SAFETY: as the caller says.
-    unsafe { context.transferring(plan)?.transfer(&job, start(view), destination_start) }
+    let backend = context.transferring(plan)?;
+    let run = |room: &mut [Axis]| {
+        // SAFETY: as the caller says.
+        unsafe {
+            if let Some(job) = Transfer::clearing(view.shape, source, destination, room) {
+                backend.transfer(&job, start(view), destination_start)?;
+            }
+            let mut job = Transfer::new(view.shape, source, destination, rules, room);
+            job.threads = context.options().num_threads;
+            backend.transfer(&job, start(view), destination_start)
+        }
+    };
+    // Room for as many axes as most tensors have costs less to clear.
+    const FEW: usize = 8;
+    if view.shape.len() <= FEW {
+        run(&mut [Axis::default(); most_axes(FEW)])
+    } else {
+        run(&mut [Axis::default(); most_axes(MAX_NDIM)])
+    }
 }
 
 /// The address of a view's first element; a handle as it is.

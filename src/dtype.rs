@@ -86,6 +86,19 @@ const TABLE: [Row; 26] = [
     row(Scalar::Float4E2m1fn,      code::FLOAT4_E2M1FN,      4,   "float4_e2m1fn",      0x3aff800, 0x3affc00),
 ];
 
+/// Rows of [`TABLE`] by code and by the logarithm of their width, which no two rows of a code share.
+const BY_CODE: [[u8; 8]; code::BCOMPLEX as usize + 1] = {
+    let mut rows = [[u8::MAX; 8]; code::BCOMPLEX as usize + 1];
+    let mut index = 0;
+    while index < TABLE.len() {
+        let place = &mut rows[TABLE[index].code as usize][TABLE[index].bits.ilog2() as usize];
+        assert!(*place == u8::MAX);
+        *place = index as u8;
+        index += 1;
+    }
+    rows
+};
+
 impl Scalar {
     /// Every scalar, in order.
     pub fn all() -> impl Iterator<Item = Scalar> {
@@ -94,8 +107,11 @@ impl Scalar {
 
     /// The scalar of a dtype, its lanes aside; None where values cannot be interpreted: opaque
     /// handles, integers of other widths, complex numbers of two 16-bit floats, unknown codes.
+    #[inline]
     pub fn of(dtype: DLDataType) -> Option<Scalar> {
-        TABLE.iter().find(|row| row.code == dtype.code && row.bits == dtype.bits).map(|row| row.scalar)
+        let widths = BY_CODE.get(usize::from(dtype.code))?;
+        let row = TABLE.get(usize::from(widths[dtype.bits.checked_ilog2()? as usize]))?;
+        (row.bits == dtype.bits).then_some(row.scalar)
     }
 
     /// The dtype of one such scalar.

@@ -75,102 +75,124 @@ fn insertion_sort<T: Copy>(items: &mut [T], in_order: impl Fn(&T, &T) -> bool) {
 /// What the strides of a tensor amount to. Offsets are in elements from the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Some axis is 0.
-    pub empty: bool,
-    /// Compact row-major; size-1 axes and empty tensors never disqualify.
-    pub c_contiguous: bool,
-    /// Compact column-major.
-    pub f_contiguous: bool,
-    /// Compact under some permutation of the axes.
-    pub dense: bool,
-    /// A stride of 0 on an axis longer than 1.
-    pub broadcast: bool,
-    /// A negative stride on an axis longer than 1.
-    pub negative: bool,
-    /// Two indices may share an element.
-    pub overlapping: bool,
+    bits: u32,
     /// The lowest offset of an element, at most 0.
     pub lowest: i64,
     /// The highest offset of an element, at least 0.
     pub highest: i64,
 }
 
+macro_rules! facts {
+    ($($(#[$doc:meta])* $ask:ident $bit:ident = $value:literal;)*) => {
+        impl Facts {
+            $(
+                $(#[$doc])*
+                pub const $bit: u32 = $value;
+                $(#[$doc])*
+                #[inline(always)]
+                pub const fn $ask(&self) -> bool {
+                    self.bits & Facts::$bit != 0
+                }
+            )*
+        }
+    };
+}
+
+// The numbers are the C API's.
+facts! {
+    /// Compact row-major; size-1 axes and empty tensors never disqualify.
+    is_c_contiguous C_CONTIGUOUS = 0x1;
+    /// Compact column-major.
+    is_f_contiguous F_CONTIGUOUS = 0x2;
+    /// Compact under some permutation of the axes.
+    is_dense DENSE = 0x4;
+    /// A stride of 0 on an axis longer than 1.
+    is_broadcast BROADCAST = 0x8;
+    /// A negative stride on an axis longer than 1.
+    is_negative NEGATIVE = 0x10;
+    /// Two indices may share an element.
+    is_overlapping OVERLAPPING = 0x20;
+    /// Some axis is 0.
+    is_empty EMPTY = 0x40;
+}
+
+impl Facts {
+    /// All bits that there are.
+    pub const ALL: u32 = 0x7f;
+
+    /// Every fact that holds, as a set.
+    #[inline(always)]
+    pub const fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Of a compact, row-major tensor of some elements; `f_contiguous` says whether it is column-major
+    /// too.
+    #[inline(always)]
+    pub fn row_major(count: i64, f_contiguous: bool) -> Facts {
+        let f = if f_contiguous { Facts::F_CONTIGUOUS } else { 0 };
+        Facts { bits: Facts::C_CONTIGUOUS | Facts::DENSE | f, lowest: 0, highest: count - 1 }
+    }
+
+    /// Of a tensor without elements.
+    pub fn empty() -> Facts {
+        let bits = Facts::EMPTY | Facts::C_CONTIGUOUS | Facts::F_CONTIGUOUS | Facts::DENSE;
+        Facts { bits, lowest: 0, highest: 0 }
+    }
+
+    /// Of a tensor of `count` elements that is not row-major. None: its reach does not fit 63 bits.
+    pub fn strided(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
+        let mut step = 1i64;
+        let (mut f_contiguous, mut broadcast, mut negative) = (true, false, false);
+        let (mut lowest, mut highest) = (0i64, 0i64);
+        for (&extent, &stride) in shape.iter().zip(strides) {
+            if extent == 1 {
+                continue;
+            }
+            f_contiguous &= stride == step;
+            step = step.wrapping_mul(extent);
+            broadcast |= stride == 0;
+            negative |= stride < 0;
+            let reach = (extent - 1).checked_mul(stride)?;
+            if reach < 0 {
+                lowest = lowest.checked_add(reach)?;
+            } else {
+                highest = highest.checked_add(reach)?;
+            }
+        }
+        let overlapping = !f_contiguous && (broadcast || overlaps_itself(shape, strides));
+        // All elements distinct and their range no longer than their number: no gap.
+        let dense = !overlapping && !negative && highest == count - 1;
+        let bit = |holds: bool, bit: u32| if holds { bit } else { 0 };
+        let bits = bit(f_contiguous, Facts::F_CONTIGUOUS)
+            | bit(dense, Facts::DENSE)
+            | bit(broadcast, Facts::BROADCAST)
+            | bit(negative, Facts::NEGATIVE)
+            | bit(overlapping, Facts::OVERLAPPING);
+        Some(Facts { bits, lowest, highest })
+    }
+}
+
 /// Describes a tensor by its shape and strides, whose product fits 63 bits. None: its reach does not.
-#[inline]
 pub fn facts(shape: &[i64], strides: &[i64]) -> Option<Facts> {
     let mut step = 1i64;
-    let mut empty = false;
     let mut c_contiguous = true;
     let mut long_axes = 0;
     for (&extent, &stride) in shape.iter().zip(strides).rev() {
-        empty |= extent == 0;
+        if extent == 0 {
+            return Some(Facts::empty());
+        }
         if extent != 1 {
             long_axes += 1;
             c_contiguous &= stride == step;
             step = step.wrapping_mul(extent);
         }
     }
-    if empty {
-        Some(Facts::row_major(0, true))
-    } else if c_contiguous {
+    if c_contiguous {
         Some(Facts::row_major(step, long_axes < 2))
     } else {
-        strided_facts(shape, strides, step)
+        Facts::strided(shape, strides, step)
     }
-}
-
-impl Facts {
-    /// Of a compact, row-major tensor; `f_contiguous` says whether it is column-major too.
-    #[inline(always)]
-    pub fn row_major(count: i64, f_contiguous: bool) -> Facts {
-        Facts {
-            empty: count == 0,
-            c_contiguous: true,
-            f_contiguous,
-            dense: true,
-            broadcast: false,
-            negative: false,
-            overlapping: false,
-            lowest: 0,
-            highest: (count - 1).max(0),
-        }
-    }
-}
-
-/// What the strides of a tensor of `count` elements amount to that is not row-major.
-fn strided_facts(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
-    let mut step = 1i64;
-    let (mut f_contiguous, mut broadcast, mut negative) = (true, false, false);
-    let (mut lowest, mut highest) = (0i64, 0i64);
-    for (&extent, &stride) in shape.iter().zip(strides) {
-        if extent == 1 {
-            continue;
-        }
-        f_contiguous &= stride == step;
-        step *= extent;
-        broadcast |= stride == 0;
-        negative |= stride < 0;
-        let reach = (extent - 1).checked_mul(stride)?;
-        if reach < 0 {
-            lowest = lowest.checked_add(reach)?;
-        } else {
-            highest = highest.checked_add(reach)?;
-        }
-    }
-    // All elements distinct and their range no longer than their number: no gap, no overlap.
-    let overlapping = !f_contiguous && (broadcast || overlaps_itself(shape, strides));
-    let dense = !overlapping && !negative && highest == count - 1;
-    Some(Facts {
-        empty: false,
-        c_contiguous: false,
-        f_contiguous,
-        dense,
-        broadcast,
-        negative,
-        overlapping,
-        lowest,
-        highest,
-    })
 }
 
 /// An axis of two tensors that are walked together. Strides count whatever unit the job uses.
@@ -186,62 +208,65 @@ pub struct Axis {
 
 /// Axes folded to the fewest that visit the same pairs of places.
 #[derive(Clone, Copy, Debug)]
-pub struct Folded {
-    axes: [Axis; MAX_NDIM + 1],
-    len: usize,
+pub struct Folded<'a> {
+    /// The axes, outermost first, by falling destination stride.
+    pub axes: &'a [Axis],
     /// What flipping added to the source's start, in its unit.
     pub source_offset: i64,
     /// What flipping added to the destination's start.
     pub destination_offset: i64,
 }
 
-impl Folded {
-    /// The axes, outermost first, by falling destination stride.
-    pub fn axes(&self) -> &[Axis] {
-        &self.axes[..self.len]
-    }
-
+impl<'a> Folded<'a> {
     /// Drops axes of extent 1, flips those that run backwards in the destination, sorts by
-    /// destination stride and merges neighbours that are contiguous on both sides. There must be at
-    /// most `MAX_NDIM + 1` axes, none of extent 0.
+    /// destination stride and merges neighbours that are contiguous on both sides. `room` holds those
+    /// that are longer than 1; none is 0.
     #[inline(always)]
-    pub fn new(axes: impl IntoIterator<Item = Axis>) -> Folded {
-        let mut folded =
-            Folded { axes: [Axis::default(); MAX_NDIM + 1], len: 0, source_offset: 0, destination_offset: 0 };
+    pub fn new(axes: impl IntoIterator<Item = Axis>, room: &'a mut [Axis]) -> Folded<'a> {
+        let (mut source_offset, mut destination_offset, mut len) = (0, 0, 0);
         for mut axis in axes {
             if axis.extent == 1 {
                 continue;
             }
             if axis.destination < 0 {
-                folded.source_offset += (axis.extent - 1) * axis.source;
-                folded.destination_offset += (axis.extent - 1) * axis.destination;
+                source_offset += (axis.extent - 1) * axis.source;
+                destination_offset += (axis.extent - 1) * axis.destination;
                 axis.source = -axis.source;
                 axis.destination = -axis.destination;
             }
-            folded.axes[folded.len] = axis;
-            folded.len += 1;
+            room[len] = axis;
+            len += 1;
         }
-        insertion_sort(&mut folded.axes[..folded.len], |a, b| a.destination >= b.destination);
+        insertion_sort(&mut room[..len], |a, b| a.destination >= b.destination);
         let mut kept = 0;
-        for index in 1..folded.len {
-            let inner = folded.axes[index];
-            let outer = &mut folded.axes[kept];
+        for index in 1..len {
+            let inner = room[index];
+            let outer = &mut room[kept];
             let merges = |outer: i64, inner_step: i64| inner_step.checked_mul(inner.extent) == Some(outer);
             if merges(outer.source, inner.source) && merges(outer.destination, inner.destination) {
                 *outer = Axis { extent: outer.extent * inner.extent, ..inner };
             } else {
                 kept += 1;
-                folded.axes[kept] = inner;
+                room[kept] = inner;
             }
         }
-        folded.len = folded.len.min(kept + 1);
-        folded
+        Folded { axes: &room[..len.min(kept + 1)], source_offset, destination_offset }
     }
 }
 
-/// Whether two indices share an element, exactly where that is cheap to know, else "yes".
+/// Whether two indices share an element, exactly where that is cheap to know, else "yes". The reach of
+/// the strides fits 63 bits on either side.
 fn overlaps_itself(shape: &[i64], strides: &[i64]) -> bool {
-    let mut axes = [(0u64, 0u64); MAX_NDIM];
+    // Room for as many axes as most tensors have costs less to clear.
+    const FEW: usize = 8;
+    if shape.len() <= FEW {
+        overlaps_within(shape, strides, &mut [(0, 0); FEW])
+    } else {
+        overlaps_within(shape, strides, &mut [(0, 0); MAX_NDIM])
+    }
+}
+
+fn overlaps_within(shape: &[i64], strides: &[i64], axes: &mut [(u64, u64)]) -> bool {
     let mut len = 0;
     for (&extent, &stride) in shape.iter().zip(strides) {
         if extent > 1 {
@@ -252,19 +277,25 @@ fn overlaps_itself(shape: &[i64], strides: &[i64]) -> bool {
     let axes = &mut axes[..len];
     insertion_sort(axes, |a, b| a.0 <= b.0);
     // Each axis steps over all that the smaller ones reach: no two indices can meet.
-    let mut reach = 0u128;
+    let mut reach = 0u64;
     let nested = axes.iter().all(|&(stride, last)| {
-        let steps_over = u128::from(stride) > reach;
-        reach += u128::from(stride) * u128::from(last);
+        let steps_over = stride > reach;
+        reach = reach.saturating_add(stride.saturating_mul(last));
         steps_over
     });
     if nested {
         return false;
     }
+    meets_itself(axes)
+}
+
+/// Whether two indices share an element of axes that do not step over each other.
+#[cold]
+fn meets_itself(axes: &[(u64, u64)]) -> bool {
     // Two indices meet when their difference d, not 0, has sum(d * stride) = 0 with |d| <= last. Let
     // the first axis where they differ have d > 0, and shift the ones behind it to start from 0.
     let mut budget = Budget::default();
-    for first in 0..len {
+    for first in 0..axes.len() {
         let (stride, last) = axes[first];
         let mut terms = Terms::default();
         terms.push(stride.into(), last - 1);
@@ -461,15 +492,15 @@ mod tests {
             let facts = facts(&shape, &strides).unwrap();
             let context = format!("{shape:?} {strides:?} {facts:?}");
             let c = (0..).zip(&all).all(|(index, offset)| index == *offset);
-            assert_eq!(facts.c_contiguous, c, "{context}");
+            assert_eq!(facts.is_c_contiguous(), c, "{context}");
             all.sort_unstable();
             assert_eq!(facts.lowest, all[0], "{context}");
             assert_eq!(facts.highest, *all.last().unwrap(), "{context}");
             let count = all.len();
             all.dedup();
-            assert_eq!(facts.overlapping, all.len() < count, "{context}");
+            assert_eq!(facts.is_overlapping(), all.len() < count, "{context}");
             let compact = all.len() == count && all[0] == 0 && all[count - 1] == count as i64 - 1;
-            assert_eq!(facts.dense, compact && !facts.negative, "{context}");
+            assert_eq!(facts.is_dense(), compact && !facts.is_negative(), "{context}");
         }
     }
 
@@ -501,7 +532,7 @@ mod tests {
     #[test]
     fn a_search_that_is_too_long_says_maybe() {
         let strides: Vec<i64> = (0..40).map(|i| (1 << 40) + 3 * i * i + 1).collect();
-        assert!(facts(&[2; 40], &strides).unwrap().overlapping);
+        assert!(facts(&[2; 40], &strides).unwrap().is_overlapping());
     }
 
     #[test]
@@ -520,7 +551,8 @@ mod tests {
                 source: source[i],
                 destination: destination[i],
             });
-            let folded = Folded::new(axes);
+            let mut room = [Axis::default(); 8];
+            let folded = Folded::new(axes, &mut room);
             let pairs = |shape: &[i64], source: &[i64], destination: &[i64], start: (i64, i64)| {
                 let source = offsets(shape, source).into_iter().map(|o| o + start.0);
                 let destination = offsets(shape, destination).into_iter().map(|o| o + start.1);
@@ -529,7 +561,7 @@ mod tests {
                 pairs
             };
             let (mut s, mut d, mut e) = (vec![], vec![], vec![]);
-            for axis in folded.axes() {
+            for axis in folded.axes {
                 e.push(axis.extent);
                 s.push(axis.source);
                 d.push(axis.destination);
@@ -545,15 +577,15 @@ mod tests {
     #[test]
     fn folding_is_complete() {
         let contiguous = [(4, 60, 60), (3, 20, 20), (5, 4, 4), (4, 1, 1)];
-        let folded =
-            Folded::new(contiguous.map(|(extent, source, destination)| Axis { extent, source, destination }));
-        assert_eq!(folded.axes(), [Axis { extent: 240, source: 1, destination: 1 }]);
+        let axis = |(extent, source, destination)| Axis { extent, source, destination };
+        let mut room = [Axis::default(); 4];
+        let folded = Folded::new(contiguous.map(axis), &mut room);
+        assert_eq!(folded.axes, [Axis { extent: 240, source: 1, destination: 1 }]);
         let permuted = [(4, 1, 60), (3, 20, 20), (5, 4, 4)];
-        let folded =
-            Folded::new(permuted.map(|(extent, source, destination)| Axis { extent, source, destination }));
+        let folded = Folded::new(permuted.map(axis), &mut room);
         let want =
             [Axis { extent: 4, source: 1, destination: 60 }, Axis { extent: 15, source: 4, destination: 4 }];
-        assert_eq!(folded.axes(), want);
-        assert!(Folded::new([]).axes().is_empty());
+        assert_eq!(folded.axes, want);
+        assert!(Folded::new([], &mut []).axes.is_empty());
     }
 }

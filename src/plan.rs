@@ -37,7 +37,7 @@ pub enum LayoutPolicy {
 }
 
 /// What the result of a conversion must be. The default keeps everything.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct ConvertOptions {
     /// Where; None: where it is.
     pub device: Option<DLDevice>,
@@ -68,6 +68,32 @@ pub struct ConvertOptions {
     pub dst_stream: i64,
     /// Where the result's memory comes from; None: the library's own.
     pub allocator: Option<crate::backend::Allocator>,
+}
+
+impl ConvertOptions {
+    /// The default: everything stays as it is.
+    pub const KEEP: ConvertOptions = ConvertOptions {
+        device: None,
+        dtype: None,
+        copy: CopyPolicy::IfNeeded,
+        layout: LayoutPolicy::Any,
+        casting: Casting::Unsafe,
+        alignment: 0,
+        consumers: 0,
+        saturate: false,
+        writable: false,
+        verify_pointer: false,
+        asynchronous: false,
+        src_stream: 0,
+        dst_stream: 0,
+        allocator: None,
+    };
+}
+
+impl Default for ConvertOptions {
+    fn default() -> ConvertOptions {
+        ConvertOptions::KEEP
+    }
 }
 
 /// One thing to do. A plan is a few of them, in order.
@@ -134,7 +160,9 @@ pub struct Target {
 }
 
 /// Plans a conversion.
-#[inline]
+// Inlined, as is all that a zero-copy conversion goes through: plans and views that pass through memory
+// cost it as much as everything else.
+#[inline(always)]
 pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     let from = place(source.device);
     let dtype = options.dtype.unwrap_or(source.dtype);
@@ -151,7 +179,7 @@ pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan
     let refused = if asked == 0 { 0 } else { refusing(source, options, device, dtype) };
     let misaligned = options.alignment > 1
         && source.address().is_some_and(|address| !address.is_multiple_of(options.alignment.into()))
-        && !source.facts.empty;
+        && !source.facts.is_empty();
     let facts = &source.facts;
     let mut bits = 0;
     let mut rule_out = |reason, holds| bits |= if holds { reason } else { 0 };
@@ -160,8 +188,8 @@ pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan
     rule_out(Reasons::DTYPE, dtype != source.dtype);
     rule_out(
         Reasons::LAYOUT,
-        options.layout == LayoutPolicy::C && !facts.c_contiguous
-            || options.layout == LayoutPolicy::F && !facts.f_contiguous,
+        options.layout == LayoutPolicy::C && !facts.is_c_contiguous()
+            || options.layout == LayoutPolicy::F && !facts.is_f_contiguous(),
     );
     rule_out(Reasons::ALIGNMENT, misaligned);
     rule_out(Reasons::READ_ONLY, options.writable && source.is_read_only());
@@ -258,10 +286,10 @@ pub fn copy_into(
         return Err(Error::Tensor { role: "destination", problem });
     }
     check_cast(source, destination.dtype, options.casting)?;
-    if destination.facts.overlapping {
+    if destination.facts.is_overlapping() {
         return Err(Error::DestinationOverlaps);
     }
-    if !source.facts.empty && meet(source, destination) {
+    if !source.facts.is_empty() && meet(source, destination) {
         return Err(Error::SourceOverlaps);
     }
     let (from, to) = (place(source.device), place(destination.device));
@@ -315,6 +343,7 @@ fn route(from: DLDevice, to: DLDevice) -> Route {
 }
 
 /// Whether the source's values can become the dtype at all, and may.
+#[inline(always)]
 fn check_cast(source: &TensorView<'_>, to: DLDataType, rule: Casting) -> Result<()> {
     let from = source.dtype;
     if from == to {
@@ -337,6 +366,7 @@ fn check_cast(source: &TensorView<'_>, to: DLDataType, rule: Casting) -> Result<
 
 /// Where the result goes. Without a request it stays, unless a named consumer takes no tensor there:
 /// then it goes to the nearest place that all of them take.
+#[inline(always)]
 fn target_device(source: &TensorView<'_>, options: &ConvertOptions) -> Result<DLDevice> {
     let here = place(source.device);
     let device = match options.device {

@@ -115,12 +115,12 @@ impl Tensor {
         let view = self.view(&mut dims).ok()?;
         let fits = view.dtype == T::SCALAR.dtype()
             && view.is_host_readable()
-            && view.facts.c_contiguous
+            && view.facts.is_c_contiguous()
             && !view.is_misaligned();
         if !fits {
             return None;
         }
-        if view.facts.empty {
+        if view.facts.is_empty() {
             return Some(&[]);
         }
         let first = view.address()? as usize as *const T;

@@ -62,7 +62,7 @@ impl Backend for Absent {
         Err(Error::Unavailable { backend: self.name, device, why: self.why })
     }
 
-    unsafe fn transfer(&self, _job: &Transfer, _source: u64, _destination: u64) -> Result<()> {
+    unsafe fn transfer(&self, _job: &Transfer<'_>, _source: u64, _destination: u64) -> Result<()> {
         let device = DLDevice { device_type: self.device_types[0], device_id: 0 };
         Err(Error::Unavailable { backend: self.name, device, why: self.why })
     }

@@ -64,44 +64,44 @@ pub struct Rules {
 
 /// A folded job. Offsets are from the first element of each side.
 #[derive(Clone, Copy, Debug)]
-pub struct Transfer {
+pub struct Transfer<'a> {
     /// The axes, outermost first, in the units that `work` says.
-    pub folded: Folded,
+    pub folded: Folded<'a>,
     /// What happens to each element.
     pub work: Work,
-    /// Where lanes leave bits of their element over: those are cleared first.
-    pub cleared: Option<Cleared>,
     /// How many threads of the host may work on it; 0: as many as the process may run on.
     pub threads: u32,
 }
 
-/// Elements of the destination that are cleared.
-#[derive(Clone, Copy, Debug)]
-pub struct Cleared {
-    /// Their axes; the destination counts bits.
-    pub folded: Folded,
-    /// Bits of an element.
-    pub room: u64,
+/// How many axes a job of `ndim` has at most: lanes and the parts of complex numbers make one each.
+pub const fn most_axes(ndim: usize) -> usize {
+    ndim + 2
 }
 
-impl Transfer {
-    /// Folds two sides of one shape, of which no extent is 0.
+impl<'a> Transfer<'a> {
+    /// Folds two sides of one shape, of which no extent is 0, into `room` for [`most_axes`].
     #[inline(always)]
-    pub fn new(shape: &[i64], source: Side<'_>, destination: Side<'_>, rules: Rules) -> Transfer {
+    pub fn new(
+        shape: &[i64],
+        source: Side<'_>,
+        destination: Side<'_>,
+        rules: Rules,
+        room: &'a mut [Axis],
+    ) -> Transfer<'a> {
         let from = Storage::of(source.dtype, source.padded);
         let to = Storage::of(destination.dtype, destination.padded);
         if source.dtype == destination.dtype {
             let bytes = from.is_bytes() && to.is_bytes() && from == to;
             let unit = if bytes { 8 } else { 1 };
             let steps = ((from.bits / unit) as i64, (to.bits / unit) as i64);
-            let folded = Folded::new(axes(shape, source, destination, steps));
+            let folded = Folded::new(axes(shape, source, destination, steps), room);
             let bits = u64::from(source.dtype.bits) * u64::from(source.dtype.lanes);
             let work = if bytes {
                 Work::Move { size: from.bytes() }
             } else {
                 Work::MoveBits { bits, room: to.bits }
             };
-            return Transfer { folded, work, cleared: None, threads: 0 };
+            return Transfer { folded, work, threads: 0 };
         }
 
         let (Some(mut from_scalar), Some(mut to_scalar)) =
@@ -110,10 +110,7 @@ impl Transfer {
             unreachable!("the plan lets scalars through only")
         };
         let lanes = i64::from(source.dtype.lanes);
-        // Elements of less than a byte start within one, unless each has a byte of its own.
-        let in_bits =
-            |side: Side<'_>| dtype::is_subbyte(side.dtype) && (!side.padded || side.dtype.lanes > 1);
-        let (from_bits, to_bits) = (in_bits(source), in_bits(destination));
+        let (from_bits, to_bits) = (source.in_bits(), destination.in_bits());
         let step = |storage: Storage, bits: bool| (storage.bits / if bits { 1 } else { 8 }) as i64;
         let lane = |scalar: Scalar, bits: bool| i64::from(scalar.bits()) / if bits { 1 } else { 8 };
         let steps = (step(from, from_bits), step(to, to_bits));
@@ -131,14 +128,34 @@ impl Transfer {
         }
         // A single lane has no step, which for padded elements is not even whole.
         let inner = [lanes_axis, parts_axis].into_iter().filter(|axis| axis.extent > 1);
-        let folded = Folded::new(axes(shape, source, destination, steps).chain(inner));
+        let folded = Folded::new(axes(shape, source, destination, steps).chain(inner), room);
         let Rules { saturate, exact } = rules;
         let cast = Cast { from: from_scalar, to: to_scalar, from_bits, to_bits, saturate, exact };
-        let cleared = (to_bits && to.bits != u64::from(to_scalar.bits()) * lanes as u64).then(|| Cleared {
-            folded: Folded::new(axes(shape, destination, destination, (0, steps.1))),
-            room: to.bits,
-        });
-        Transfer { folded, work: Work::Cast(cast), cleared, threads: 0 }
+        Transfer { folded, work: Work::Cast(cast), threads: 0 }
+    }
+
+    /// The job that goes before a cast to lanes that leave bits of their element over: it clears all of
+    /// the element. None: there is nothing to clear.
+    pub fn clearing(
+        shape: &[i64],
+        source: Side<'_>,
+        destination: Side<'_>,
+        room: &'a mut [Axis],
+    ) -> Option<Transfer<'a>> {
+        let bits = Storage::of(destination.dtype, destination.padded).bits;
+        let used = u64::from(destination.dtype.bits) * u64::from(destination.dtype.lanes);
+        if source.dtype == destination.dtype || !destination.in_bits() || bits == used {
+            return None;
+        }
+        let folded = Folded::new(axes(shape, destination, destination, (0, bits as i64)), room);
+        Some(Transfer { folded, work: Work::MoveBits { bits: 0, room: bits }, threads: 0 })
+    }
+}
+
+impl Side<'_> {
+    /// Whether elements start within bytes: those of less than one do, unless each has one of its own.
+    fn in_bits(self) -> bool {
+        dtype::is_subbyte(self.dtype) && (!self.padded || self.dtype.lanes > 1)
     }
 }
 

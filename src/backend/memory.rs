@@ -35,13 +35,16 @@ pub struct Memory {
 
 #[derive(Debug)]
 enum Origin {
-    /// Rust's allocator, which is malloc's.
-    Heap { alignment: usize },
-    /// A mapping of its own, zero where it was never written.
-    Pages,
+    /// Rust's allocator, which is malloc's: a block of its alignment with ours inside.
+    Heap { block: NonNull<u8>, layout: Layout },
+    /// Pages of its own.
+    Pages(pages::Mapping),
     /// A caller's.
     Caller { allocator: Allocator, device: DLDevice, stream: i64 },
 }
+
+/// What malloc aligns every block to.
+const MALLOC_ALIGNMENT: usize = 16;
 
 impl Memory {
     /// The library's own, on the host. `size` is not 0, `alignment` a power of two.
@@ -50,16 +53,22 @@ impl Memory {
         let (Ok(bytes), Ok(align)) = (usize::try_from(size), usize::try_from(alignment)) else {
             return Err(error);
         };
-        let layout = Layout::from_size_align(bytes, align).map_err(|_| error)?;
         debug_assert!(bytes > 0);
         if pages::pays(bytes)
-            && let Some(pointer) = pages::map(bytes, align)
+            && let Some(mapping) = pages::Mapping::new(bytes, align)
         {
-            return Ok(Memory { pointer, size: bytes, origin: Origin::Pages });
+            return Ok(Memory { pointer: mapping.start(), size: bytes, origin: Origin::Pages(mapping) });
         }
+        // malloc keeps freed blocks at hand for its own alignment only: any other takes it several times
+        // as long.
+        let spare = align.saturating_sub(MALLOC_ALIGNMENT);
+        let room = bytes.checked_add(spare).ok_or(error)?;
+        let layout = Layout::from_size_align(room, MALLOC_ALIGNMENT).map_err(|_| error)?;
         // SAFETY: the layout is not empty.
-        let pointer = NonNull::new(unsafe { alloc(layout) }).ok_or(error)?;
-        Ok(Memory { pointer, size: bytes, origin: Origin::Heap { alignment: align } })
+        let block = NonNull::new(unsafe { alloc(layout) }).ok_or(error)?;
+        // SAFETY: the first multiple of `align` is at most `spare` away.
+        let pointer = unsafe { block.add(block.align_offset(align)) };
+        Ok(Memory { pointer, size: bytes, origin: Origin::Heap { block, layout } })
     }
 
     /// From a caller's allocator, whose answer is checked.
@@ -95,24 +104,23 @@ impl Memory {
 
     /// Sets every byte of new memory to 0; for host memory only.
     pub fn clear(&mut self) {
-        if !matches!(self.origin, Origin::Pages) {
-            // SAFETY: the memory is ours, and `size` bytes long.
-            unsafe { self.pointer.write_bytes(0, self.size) };
+        if let Origin::Pages(mapping) = &self.origin
+            && mapping.is_zero()
+        {
+            return;
         }
+        // SAFETY: the memory is ours, and `size` bytes long.
+        unsafe { self.pointer.write_bytes(0, self.size) };
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         match &self.origin {
-            Origin::Heap { alignment } => {
-                // SAFETY: allocated with this layout, which was valid then.
-                unsafe {
-                    dealloc(self.pointer.as_ptr(), Layout::from_size_align_unchecked(self.size, *alignment));
-                }
-            }
-            // SAFETY: mapped with this size, and no longer used.
-            Origin::Pages => unsafe { pages::unmap(self.pointer, self.size) },
+            // SAFETY: allocated with this layout.
+            Origin::Heap { block, layout } => unsafe { dealloc(block.as_ptr(), *layout) },
+            // It gives itself back.
+            Origin::Pages(_) => {}
             Origin::Caller { allocator, device, stream } => {
                 // SAFETY: it came from this allocator, and goes back once.
                 unsafe {

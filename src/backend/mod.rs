@@ -77,7 +77,7 @@ pub trait Backend: Sync {
     /// # Safety
     /// Every place that the job visits is readable in the source and writable in the destination, and
     /// they do not overlap.
-    unsafe fn transfer(&self, job: &Transfer, source: u64, destination: u64) -> Result<()>;
+    unsafe fn transfer(&self, job: &Transfer<'_>, source: u64, destination: u64) -> Result<()>;
 }
 
 /// Every backend that is built in, available or not.

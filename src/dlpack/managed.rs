@@ -158,6 +158,7 @@ impl<T: Generation> Managed<T> {
     }
 
     /// Room for a tensor of so many axes.
+    #[inline(always)]
     pub fn allocate(ndim: usize) -> Result<Managed<T>> {
         let (layout, _) = Self::layout(ndim);
         // SAFETY: the layout is not empty.
@@ -170,6 +171,7 @@ impl<T: Generation> Managed<T> {
 
     /// The tensor, owned by the caller until its deleter is called. Axes of extent 1 get the compact
     /// stride, pinned and managed memory id 0, and address devices a `byte_offset` of 0.
+    #[inline(always)]
     pub fn finish(self, parts: Parts<'_>, keep: Keep) -> NonNull<T> {
         debug_assert_eq!((parts.shape.len(), parts.strides.len()), (self.ndim, self.ndim));
         let block = self.block.as_ptr();

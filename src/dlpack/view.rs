@@ -86,92 +86,83 @@ impl<'a> TensorView<'a> {
         if tensor.shape.is_null() && ndim > 0 {
             return Err(refuse(TensorProblem::NullShape(tensor.ndim)));
         }
-        // Each number is read once: one that changes meanwhile has been checked as it is used.
-        let (mut count, mut overflows, mut empty) = (1i64, false, false);
-        for (axis, place) in dims.shape[..ndim].iter_mut().enumerate() {
-            // SAFETY: the pointer holds ndim numbers.
-            let extent = unsafe { tensor.shape.add(axis).read_unaligned() };
-            place.write(extent);
-            if extent < 0 {
-                return Err(refuse(TensorProblem::Extent { axis, extent }));
+        let has_strides = !tensor.strides.is_null();
+        // Each number is read once: one that changes meanwhile has been checked as it is used. A stride
+        // says nothing on an axis of extent 1: producers leave garbage there.
+        let (mut count, mut overflows, mut smallest) = (1i64, false, 1i64);
+        let (mut row_major, mut long_axes) = (true, 0);
+        for axis in (0..ndim).rev() {
+            // SAFETY: the pointers hold ndim numbers each.
+            let (extent, given) = unsafe {
+                let extent = tensor.shape.add(axis).read_unaligned();
+                (extent, if has_strides { tensor.strides.add(axis).read_unaligned() } else { count })
+            };
+            let long = extent != 1;
+            let stride = if long { given } else { count };
+            // SAFETY: axis is below ndim, which is at most MAX_NDIM.
+            unsafe {
+                dims.shape.get_unchecked_mut(axis).write(extent);
+                dims.strides.get_unchecked_mut(axis).write(stride);
             }
-            empty |= extent == 0;
-            let (product, overflowed) = count.overflowing_mul(extent.max(1));
+            smallest = smallest.min(extent);
+            row_major &= stride == count;
+            long_axes += u32::from(long);
+            let (product, overflowed) = count.overflowing_mul(extent);
             (count, overflows) = (product, overflows | overflowed);
         }
-        // SAFETY: the loop wrote all of it.
-        let shape: &[i64] = unsafe { dims.shape[..ndim].assume_init_ref() };
-        // A stride says nothing on an axis of extent 0 or 1, nor anywhere in an empty tensor: producers
-        // leave garbage there.
-        let (mut step, mut row_major, mut long_axes) = (1i64, true, 0);
-        for (axis, place) in dims.strides[..ndim].iter_mut().enumerate().rev() {
-            let given = if tensor.strides.is_null() {
-                step
-            } else {
-                // SAFETY: the pointer holds ndim numbers.
-                unsafe { tensor.strides.add(axis).read_unaligned() }
-            };
-            let long = shape[axis] != 1 && !empty;
-            let stride = if long { given } else { step };
-            place.write(stride);
-            row_major &= stride == step;
-            long_axes += u32::from(long);
-            step = step.wrapping_mul(shape[axis].max(1));
-        }
-        // SAFETY: the loop wrote all of it.
-        let strides: &[i64] = unsafe { dims.strides[..ndim].assume_init_ref() };
-        let view = || {
-            if overflows && !empty {
-                return Err(TensorProblem::NumElements);
+        // SAFETY: the loop wrote ndim of each.
+        let (shape, strides): (&[i64], &mut [i64]) =
+            unsafe { (dims.shape[..ndim].assume_init_ref(), dims.strides[..ndim].assume_init_mut()) };
+        let facts = if smallest <= 0 {
+            if let Some(axis) = shape.iter().position(|extent| *extent < 0) {
+                return Err(refuse(TensorProblem::Extent { axis, extent: shape[axis] }));
             }
-            let count = if empty { 0 } else { count };
-            let facts = if row_major {
-                Facts::row_major(count, long_axes < 2)
-            } else {
-                layout::facts(shape, strides).ok_or(TensorProblem::Reach)?
+            // No stride of an empty tensor says anything.
+            layout::compact_strides(shape, strides);
+            count = 0;
+            Facts::empty()
+        } else if overflows {
+            return Err(refuse(TensorProblem::NumElements));
+        } else if row_major {
+            Facts::row_major(count, long_axes < 2)
+        } else {
+            let Some(facts) = Facts::strided(shape, strides, count) else {
+                return Err(refuse(TensorProblem::Reach));
             };
-            TensorView::check(tensor, flags, shape, strides, count, facts)
+            facts
         };
-        view().map_err(refuse)
-    }
 
-    /// Everything else that can be known without touching a pointer.
-    #[inline(always)]
-    fn check(
-        tensor: DLTensor,
-        flags: u64,
-        shape: &'a [i64],
-        strides: &'a [i64],
-        num_elements: i64,
-        facts: Facts,
-    ) -> Result<TensorView<'a>, TensorProblem> {
         let DLTensor { dtype, byte_offset, .. } = tensor;
         if dtype.bits == 0 {
-            return Err(TensorProblem::NoBits);
+            return Err(refuse(TensorProblem::NoBits));
         }
         if dtype.lanes == 0 {
-            return Err(TensorProblem::NoLanes);
+            return Err(refuse(TensorProblem::NoLanes));
         }
         if let Some(expected) = dtype::only_width(dtype).filter(|bits| *bits != dtype.bits) {
-            return Err(TensorProblem::Bits { code: dtype.code, bits: dtype.bits, expected });
+            return Err(refuse(TensorProblem::Bits { code: dtype.code, bits: dtype.bits, expected }));
         }
         let storage = Storage::of(dtype, flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0);
-        let num_bytes = storage.num_bytes(num_elements).ok_or(TensorProblem::NumBytes(dtype))?;
-        let Ok(start) = i64::try_from(byte_offset) else {
-            return Err(TensorProblem::ByteOffset(byte_offset));
+        let Some(num_bytes) = storage.num_bytes(count) else {
+            return Err(refuse(TensorProblem::NumBytes(dtype)));
         };
-        let (begin_offset, end_offset) =
-            offsets(&facts, storage, start, dtype::is_subbyte(dtype)).ok_or(TensorProblem::Reach)?;
+        let Ok(start) = i64::try_from(byte_offset) else {
+            return Err(refuse(TensorProblem::ByteOffset(byte_offset)));
+        };
+        let Some((begin_offset, end_offset)) = offsets(&facts, storage, start, dtype::is_subbyte(dtype))
+        else {
+            return Err(refuse(TensorProblem::Reach));
+        };
         let data = tensor.data as usize as u64;
-        if !facts.empty {
+        if !facts.is_empty() {
             if tensor.data.is_null() {
-                return Err(TensorProblem::NullData(num_elements));
+                return Err(refuse(TensorProblem::NullData(count)));
             }
             let begin = data.checked_add_signed(begin_offset).filter(|begin| *begin != 0);
             let end = data.checked_add_signed(end_offset);
             let inside = begin.is_some() && end.is_some_and(|end| end <= usize::MAX as u64);
             if !inside && !is_opaque(tensor.device) {
-                return Err(TensorProblem::Address(data));
+                return Err(refuse(TensorProblem::Address(data)));
             }
         }
         Ok(TensorView {
@@ -180,11 +171,11 @@ impl<'a> TensorView<'a> {
             dtype,
             shape,
             strides,
-            has_strides: !tensor.strides.is_null(),
+            has_strides,
             byte_offset,
             flags,
             facts,
-            num_elements,
+            num_elements: count,
             num_bytes,
             begin_offset,
             end_offset,
@@ -192,36 +183,43 @@ impl<'a> TensorView<'a> {
     }
 
     /// Address of the first element; None for handles and where there is no data.
+    #[inline]
     pub fn address(&self) -> Option<u64> {
         if self.is_opaque() || self.data == 0 { None } else { Some(self.data.wrapping_add(self.byte_offset)) }
     }
 
     /// Whether `data` is a handle, on which no arithmetic is done.
+    #[inline]
     pub fn is_opaque(&self) -> bool {
         is_opaque(self.device)
     }
 
     /// Whether the host can read the data, by its declared device.
+    #[inline]
     pub fn is_host_readable(&self) -> bool {
         is_host_readable(self.device)
     }
 
     /// Whether it must not be written to.
+    #[inline]
     pub fn is_read_only(&self) -> bool {
         self.flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0
     }
 
     /// Whether elements of less than a byte take whole bytes.
+    #[inline]
     pub fn is_padded(&self) -> bool {
         self.flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0
     }
 
     /// How elements lie in memory.
+    #[inline]
     pub fn storage(&self) -> Storage {
         Storage::of(self.dtype, self.is_padded())
     }
 
     /// Largest power of two up to 4096 that divides the first element's address; 0: opaque or NULL.
+    #[inline]
     pub fn alignment(&self) -> u32 {
         match self.address() {
             Some(address) => 1 << address.trailing_zeros().min(12),
@@ -231,12 +229,14 @@ impl<'a> TensorView<'a> {
 
     /// Whether the first element is not aligned to the size of an element (to the largest power of
     /// two in it).
+    #[inline]
     pub fn is_misaligned(&self) -> bool {
         let storage = self.storage();
         let natural = if storage.is_bytes() { 1 << storage.bytes().trailing_zeros() } else { 1u64 };
         self.address().is_some_and(|address| !address.is_multiple_of(natural))
     }
 
+    #[inline]
     fn offset_kind(&self) -> Offset {
         let storage = self.storage();
         let size = if storage.is_bytes() { storage.bytes() } else { 1 };
@@ -248,6 +248,7 @@ impl<'a> TensorView<'a> {
     }
 
     /// As the consumers' table sees it, as it stands.
+    #[inline]
     pub fn candidate(&self) -> Candidate<'_> {
         Candidate {
             device: self.device,
@@ -263,18 +264,21 @@ impl<'a> TensorView<'a> {
 }
 
 /// Whether a device's `data` is a handle.
+#[inline]
 pub fn is_opaque(device: DLDevice) -> bool {
     use device_type::{METAL, OPENCL, VULKAN, WEB_GPU};
     matches!(device.device_type, OPENCL | VULKAN | METAL | WEB_GPU)
 }
 
 /// Whether the host can read a device's memory.
+#[inline]
 pub fn is_host_readable(device: DLDevice) -> bool {
     use device_type::{CPU, CUDA_HOST, CUDA_MANAGED, ROCM_HOST};
     matches!(device.device_type, CPU | CUDA_HOST | ROCM_HOST | CUDA_MANAGED)
 }
 
 /// The device with the id that DLPack gives a CPU.
+#[inline]
 pub fn normalised(device: DLDevice) -> DLDevice {
     if device.device_type == device_type::CPU { DLDevice { device_id: 0, ..device } } else { device }
 }
@@ -282,7 +286,7 @@ pub fn normalised(device: DLDevice) -> DLDevice {
 /// The bytes between which a tensor's elements lie; None: they do not fit 63 bits.
 #[inline(always)]
 fn offsets(facts: &Facts, storage: Storage, start: i64, subbyte: bool) -> Option<(i64, i64)> {
-    if facts.empty {
+    if facts.is_empty() {
         return Some((start, start));
     }
     let bits = i64::try_from(storage.bits).ok()?;

@@ -19,11 +19,15 @@ pub unsafe fn boundary(error: *mut ab_error, body: impl FnOnce() -> Result<()>) 
         // An error struct that cannot be written is an error that cannot be told.
         return AB_E_INVALID_ARGUMENT;
     };
-    let result = guarded(body).unwrap_or_else(|text| Err(Error::Internal(text)));
-    let status = result.as_ref().map_or_else(status_of, |()| AB_OK);
+    let cause = match guarded(body) {
+        Ok(Ok(())) => None,
+        Ok(Err(cause)) => Some(cause),
+        Err(text) => Some(Error::Internal(text)),
+    };
+    let status = cause.as_ref().map_or(AB_OK, status_of);
     if let Some(room) = room {
         // SAFETY: output() has checked that there is room.
-        unsafe { write_error(error, room, status, result.as_ref().err()) };
+        unsafe { write_error(error, room, status, cause.as_ref()) };
     }
     status
 }

@@ -50,8 +50,9 @@ pub unsafe extern "C" fn ab_convert(
             let report = Timed::new(report)?;
             let mut dims = Dims::new();
             let (source, view) = read_managed(source, &mut dims)?;
-            let options = read_options(options)?;
-            let (result, done) = convert::convert(context_of(context), source, &view, &options)?;
+            let mut place = None;
+            let options = options_in(options, &mut place)?;
+            let (result, done) = convert::convert(context_of(context), source, &view, options)?;
             out.write_unaligned(result.as_ptr());
             report.write(done);
         }
@@ -92,8 +93,9 @@ pub unsafe extern "C" fn ab_copy(
             not_null(source, "source", "a DLTensor")?;
             let mut dims = Dims::new();
             let view = TensorView::read(source, dl_flags, "source", &mut dims)?;
-            let options = read_options(options)?;
-            let (result, done) = convert::copy(context_of(context), &view, &options)?;
+            let mut place = None;
+            let options = options_in(options, &mut place)?;
+            let (result, done) = convert::copy(context_of(context), &view, options)?;
             out.write_unaligned(result.as_ptr());
             report.write(done);
         }
@@ -181,8 +183,9 @@ pub unsafe extern "C" fn ab_plan(
             let room = output(report, "report")?;
             let mut dims = Dims::new();
             let view = TensorView::read(source, dl_flags, "source", &mut dims)?;
-            let options = read_options(options)?;
-            let plan = convert::plan(context_of(context), &view, &options)?;
+            let mut place = None;
+            let options = options_in(options, &mut place)?;
+            let plan = convert::plan(context_of(context), &view, options)?;
             if let Some(room) = room {
                 write_output(report, room, report_of(&Report::from(&plan)));
             }
@@ -284,6 +287,7 @@ fn report_of(report: &Report) -> ab_report {
 ///
 /// # Safety
 /// `source` is NULL or a managed tensor.
+#[inline(always)]
 pub(super) unsafe fn read_managed<'a>(
     source: *mut DLManagedTensorVersioned,
     dims: &'a mut Dims,
@@ -311,15 +315,28 @@ unsafe fn read_struct(options: *const ab_convert_options) -> Result<ab_convert_o
     unsafe { input(options, "options") }
 }
 
-/// Reads and checks every option.
+/// The options that a caller gave, in `place`; NULL: those that keep everything.
 ///
 /// # Safety
 /// `options` is NULL or an `ab_convert_options` whose `struct_size` is set, and its allocator NULL or
 /// one.
-unsafe fn read_options(options: *const ab_convert_options) -> Result<ConvertOptions> {
+#[inline(always)]
+unsafe fn options_in(
+    options: *const ab_convert_options,
+    place: &mut Option<ConvertOptions>,
+) -> Result<&ConvertOptions> {
     if options.is_null() {
-        return Ok(ConvertOptions::default());
+        return Ok(&ConvertOptions::KEEP);
     }
+    // SAFETY: not NULL.
+    Ok(place.insert(unsafe { read_options(options)? }))
+}
+
+/// Reads and checks every option.
+///
+/// # Safety
+/// As [`options_in`], and `options` is not NULL.
+unsafe fn read_options(options: *const ab_convert_options) -> Result<ConvertOptions> {
     // SAFETY: the caller vouches for it.
     let given = unsafe { read_struct(options)? };
     let refuse = |name, value: i64, expected| Err(Error::Option { name, value, expected });

@@ -6,6 +6,7 @@ use crate::consumers;
 use crate::dlpack::raw::DLTensor;
 use crate::dlpack::view::{Dims, TensorView};
 use crate::dtype;
+use crate::layout::Facts;
 
 /// Validates and describes a tensor. Reads only the struct and its shape and strides: never the data,
 /// never a driver; takes no lock and allocates nothing.
@@ -38,27 +39,29 @@ pub unsafe extern "C" fn ab_detect(
     unsafe { boundary(error, body) }
 }
 
+const _: () = assert!(
+    Facts::C_CONTIGUOUS == AB_TENSOR_C_CONTIGUOUS
+        && Facts::F_CONTIGUOUS == AB_TENSOR_F_CONTIGUOUS
+        && Facts::DENSE == AB_TENSOR_DENSE
+        && Facts::BROADCAST == AB_TENSOR_BROADCAST
+        && Facts::NEGATIVE == AB_TENSOR_NEGATIVE_STRIDE
+        && Facts::OVERLAPPING == AB_TENSOR_OVERLAPPING
+        && Facts::EMPTY == AB_TENSOR_EMPTY
+);
+
 /// What C sees of a view.
+#[inline(always)]
 fn describe(view: &TensorView<'_>) -> ab_tensor_info {
-    let facts = &view.facts;
     let packed = dtype::is_subbyte(view.dtype) && !view.is_padded();
-    let flags = [
-        (facts.c_contiguous, AB_TENSOR_C_CONTIGUOUS),
-        (facts.f_contiguous, AB_TENSOR_F_CONTIGUOUS),
-        (facts.dense, AB_TENSOR_DENSE),
-        (facts.broadcast, AB_TENSOR_BROADCAST),
-        (facts.negative, AB_TENSOR_NEGATIVE_STRIDE),
-        (facts.overlapping, AB_TENSOR_OVERLAPPING),
-        (facts.empty, AB_TENSOR_EMPTY),
-        (view.is_read_only(), AB_TENSOR_READ_ONLY),
-        (packed, AB_TENSOR_SUBBYTE_PACKED),
-        (view.is_host_readable(), AB_TENSOR_HOST_READABLE),
-        (view.is_opaque(), AB_TENSOR_OPAQUE_HANDLE),
-        (view.is_misaligned(), AB_TENSOR_MISALIGNED),
-    ];
+    let flag = |holds: bool, flag: u32| if holds { flag } else { 0 };
     ab_tensor_info {
         struct_size: 0,
-        flags: flags.iter().fold(0, |all, (holds, flag)| if *holds { all | flag } else { all }),
+        flags: view.facts.bits()
+            | flag(view.is_read_only(), AB_TENSOR_READ_ONLY)
+            | flag(packed, AB_TENSOR_SUBBYTE_PACKED)
+            | flag(view.is_host_readable(), AB_TENSOR_HOST_READABLE)
+            | flag(view.is_opaque(), AB_TENSOR_OPAQUE_HANDLE)
+            | flag(view.is_misaligned(), AB_TENSOR_MISALIGNED),
         device: view.device,
         dtype: view.dtype,
         ndim: view.shape.len() as i32,

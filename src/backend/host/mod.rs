@@ -22,7 +22,7 @@ use std::fmt;
 
 use self::cast::Caster;
 use self::kernel::{CastKernel, Move, MoveBits, Sides};
-use super::job::{Cleared, Transfer, Work};
+use super::job::{Transfer, Work};
 use super::{Backend, DeviceInfo, Memory, MemoryKind, PointerInfo};
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::dtype::Scalar;
@@ -70,18 +70,13 @@ impl Backend for Host {
         Memory::on_host(device, size, alignment)
     }
 
-    unsafe fn transfer(&self, job: &Transfer, source: u64, destination: u64) -> Result<()> {
+    unsafe fn transfer(&self, job: &Transfer<'_>, source: u64, destination: u64) -> Result<()> {
         let sides =
             Sides { source: source as usize as *const u8, destination: destination as usize as *mut u8 };
-        let Folded { source_offset, destination_offset, .. } = job.folded;
+        let Folded { axes, source_offset, destination_offset } = job.folded;
         let start = (source_offset, destination_offset);
-        let axes = job.folded.axes();
         // SAFETY: the caller vouches for every place of the job.
         let kept = unsafe {
-            if let Some(Cleared { folded, room }) = &job.cleared {
-                let clear = MoveBits { sides, bits: 0, room: *room };
-                walk::walk(folded.axes(), (folded.source_offset, folded.destination_offset), &clear);
-            }
             match job.work {
                 Work::Move { size } => {
                     let (axes, size) = larger_elements(axes, size);

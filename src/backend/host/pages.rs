@@ -1,9 +1,12 @@
 //! Memory for large results: pages of their own, huge where the system has them.
 //!
 //! The first touch of fresh memory costs up to twenty times the copy into it when every small page
-//! faults, and next to nothing with huge ones. The memory goes back to the system when it is freed.
+//! faults, and half as much as the copy with huge ones. So the last mapping that was freed is kept for
+//! the next result of about its size, as malloc keeps what it has got back; the others go back to the
+//! system.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// From this size on, huge pages beat what malloc gives out fresh several times over, and lose little
 /// to what it has kept from an earlier result.
@@ -19,7 +22,10 @@ const HUGE: usize = 2 << 20;
 /// A last page that is filled by less than this is left to small ones: those cost less then.
 const SHORT_TAIL: usize = 128 << 10;
 
-/// Whether [`map`] should be asked for so many bytes.
+/// The largest mapping that is kept when it is freed: as much as malloc keeps at most.
+const KEPT_SIZE: usize = 32 << 20;
+
+/// Whether a result of so many bytes should have a [`Mapping`].
 pub fn pays(size: usize) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -32,54 +38,109 @@ pub fn pays(size: usize) -> bool {
     }
 }
 
-/// New memory of `size` bytes, all of them 0 and none touched yet, at a multiple of `alignment` (a
-/// power of two) and of a huge page. None: there is none.
-pub fn map(size: usize, alignment: usize) -> Option<NonNull<u8>> {
-    debug_assert!(size > 0 && alignment.is_power_of_two());
-    #[cfg(target_os = "linux")]
-    {
-        let alignment = alignment.max(HUGE);
-        let length = length(size)?;
-        // The kernel aligns to small pages, so somewhere in here is a place.
-        let room = length.checked_add(alignment - page())?;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping, where the kernel likes; of it, only what is cut off goes back.
-        unsafe {
-            let start = libc::mmap(std::ptr::null_mut(), room, protection, flags, -1, 0);
-            if start == libc::MAP_FAILED {
-                return None;
-            }
-            let start = start.cast::<u8>();
-            let before = start.align_offset(alignment);
-            let pointer = start.add(before);
-            // What fails to be cut off stays reserved, and is never touched.
-            for (cut, bytes) in [(start, before), (pointer.add(length), room - before - length)] {
-                if bytes > 0 {
-                    libc::munmap(cut.cast(), bytes);
-                }
-            }
-            // Where there are no huge pages, small ones will do.
-            libc::madvise(pointer.cast(), length, libc::MADV_HUGEPAGE);
-            NonNull::new(pointer)
+/// Pages of a result, which go back when this is dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+    zero: bool,
+}
+
+impl Mapping {
+    /// Memory of `size` bytes at a multiple of `alignment` (a power of two) and of a huge page. None:
+    /// there is none.
+    pub fn new(size: usize, alignment: usize) -> Option<Mapping> {
+        debug_assert!(size > 0 && alignment.is_power_of_two());
+        #[cfg(target_os = "linux")]
+        {
+            let length = length(size)?;
+            kept(length, alignment).or_else(|| map(length, alignment.max(HUGE)))
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            None
         }
     }
-    #[cfg(not(target_os = "linux"))]
-    {
-        None
+
+    /// Its first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Whether every byte is 0, none having been touched.
+    pub fn is_zero(&self) -> bool {
+        self.zero
     }
 }
 
-/// Gives memory back.
+/// The mapping that was freed last; its first bytes hold its length. NULL: there is none.
+static KEPT: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let Mapping { start, length, .. } = *self;
+        if length > KEPT_SIZE {
+            // SAFETY: nobody uses the memory any more.
+            return unsafe { unmap(start, length) };
+        }
+        // SAFETY: as above, and a mapping is longer than a number and aligned for one.
+        unsafe { start.cast::<usize>().write(length) };
+        let before = KEPT.swap(start.as_ptr(), Ordering::AcqRel);
+        if let Some(before) = NonNull::new(before) {
+            // SAFETY: whoever takes it out of its place owns it.
+            unsafe { unmap(before, before.cast::<usize>().read()) };
+        }
+    }
+}
+
+/// The kept mapping, if it is what was asked for and not much more.
+#[cfg(target_os = "linux")]
+fn kept(length: usize, alignment: usize) -> Option<Mapping> {
+    let start = NonNull::new(KEPT.swap(std::ptr::null_mut(), Ordering::AcqRel))?;
+    // SAFETY: whoever takes it out of its place owns it; the length is where drop() has put it.
+    let mapping = Mapping { start, length: unsafe { start.cast::<usize>().read() }, zero: false };
+    let fits = length <= mapping.length && mapping.length / 2 <= length;
+    // Else it goes back to its place, by being dropped.
+    (fits && (start.as_ptr() as usize).is_multiple_of(alignment)).then_some(mapping)
+}
+
+/// A new mapping of so many bytes, whole pages, at a multiple of `alignment`.
+#[cfg(target_os = "linux")]
+fn map(length: usize, alignment: usize) -> Option<Mapping> {
+    // The kernel aligns to small pages, so somewhere in here is a place.
+    let room = length.checked_add(alignment - page())?;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping, where the kernel likes; of it, only what is cut off goes back.
+    unsafe {
+        let start = libc::mmap(std::ptr::null_mut(), room, protection, flags, -1, 0);
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        let start = start.cast::<u8>();
+        let before = start.align_offset(alignment);
+        let pointer = start.add(before);
+        // What fails to be cut off stays reserved, and is never touched.
+        for (cut, bytes) in [(start, before), (pointer.add(length), room - before - length)] {
+            if bytes > 0 {
+                libc::munmap(cut.cast(), bytes);
+            }
+        }
+        // Where there are no huge pages, small ones will do.
+        libc::madvise(pointer.cast(), length, libc::MADV_HUGEPAGE);
+        NonNull::new(pointer).map(|start| Mapping { start, length, zero: true })
+    }
+}
+
+/// Gives memory back to the system.
 ///
 /// # Safety
-/// It came from [`map`] with this size, and nobody uses it any more.
-pub unsafe fn unmap(pointer: NonNull<u8>, size: usize) {
+/// It is a mapping of this length, and nobody uses it any more.
+unsafe fn unmap(start: NonNull<u8>, length: usize) {
     #[cfg(target_os = "linux")]
     {
-        let length = length(size).unwrap_or(size);
-        let start = pointer.as_ptr().cast();
-        // SAFETY: the mapping is the caller's, and as long as when it was made.
+        let start = start.as_ptr().cast();
+        // SAFETY: the mapping is the caller's.
         unsafe {
             // The kernel limits the number of mappings, so a hole in a larger one may be refused.
             if libc::munmap(start, length) != 0 {
@@ -89,7 +150,7 @@ pub unsafe fn unmap(pointer: NonNull<u8>, size: usize) {
     }
     #[cfg(not(target_os = "linux"))]
     {
-        let _ = (pointer, size);
+        let _ = (start, length);
     }
 }
 
@@ -130,18 +191,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_aligned_writable_and_zero() {
+    fn is_aligned_and_writable() {
         for shift in 0..=30 {
             for size in [1, THRESHOLD, HUGE - 1, HUGE, HUGE + 1, 2 * HUGE + SHORT_TAIL, 5_000_001] {
                 let alignment = 1 << shift;
-                let pointer = map(size, alignment).unwrap();
+                let mapping = Mapping::new(size, alignment).unwrap();
+                let pointer = mapping.start();
                 assert!((pointer.as_ptr() as usize).is_multiple_of(alignment.max(HUGE)));
-                // SAFETY: all of it is ours until it is unmapped.
+                // SAFETY: all of it is ours until it is dropped.
                 unsafe {
                     let places = [0, size / 2, size - 1].map(|index| pointer.add(index));
-                    assert!(places.iter().all(|place| place.read() == 0));
+                    assert!(!mapping.is_zero() || places.iter().all(|place| place.read() == 0));
                     places.iter().for_each(|place| place.write(7));
-                    unmap(pointer, size);
                 }
             }
         }
@@ -155,8 +216,8 @@ mod tests {
         assert_eq!(length(HUGE + 1), Some(HUGE + page()));
         assert_eq!(length(HUGE + SHORT_TAIL), Some(2 * HUGE));
         assert_eq!(length(usize::MAX), None);
-        assert!(map(usize::MAX - HUGE, 1).is_none());
-        assert!(map(1 << 60, 1).is_none());
+        assert!(Mapping::new(usize::MAX - HUGE, 1).is_none());
+        assert!(Mapping::new(1 << 60, 1).is_none());
         assert!(!pays(THRESHOLD - 1));
         assert!(pays(ALWAYS));
     }
@@ -167,35 +228,72 @@ mod tests {
         text.split(' ').next().unwrap().parse::<usize>().unwrap() * page()
     }
 
-    #[test]
-    fn unmaps_exactly_what_it_mapped() {
-        // In a child nobody else maps anything.
+    /// Runs a test in a child process, where nobody else maps anything; it returns a bit for each check
+    /// that fails.
+    fn alone(test: impl FnOnce() -> i32) {
         // SAFETY: the child leaves by _exit, killed if that takes for ever.
         unsafe {
             let process = libc::fork();
             assert!(process >= 0);
             if process == 0 {
                 libc::alarm(60);
-                mapped();
-                let before = mapped();
-                let mut status = 0;
-                for (size, alignment) in [(1, 1), (THRESHOLD, 64), (9_999_999, 1 << 30), (64 << 20, 4096)] {
-                    let Some(pointer) = map(size, alignment) else { libc::_exit(1) };
-                    status |= i32::from(mapped() != before + length(size).unwrap_or(0)) << 1;
-                    unmap(pointer, size);
-                    status |= i32::from(mapped() != before) << 2;
-                    let mut resident = 0u8;
-                    let last = pointer.as_ptr().add((size - 1) & !(page() - 1));
-                    for gone in [pointer.as_ptr(), last] {
-                        status |= i32::from(libc::mincore(gone.cast(), 1, &mut resident) == 0) << 3;
-                    }
-                }
-                libc::_exit(status);
+                libc::_exit(test());
             }
             let mut status = 0;
             assert_eq!(libc::waitpid(process, &mut status, 0), process);
-            assert!(libc::WIFEXITED(status));
+            assert!(libc::WIFEXITED(status), "{status:#x}");
             assert_eq!(libc::WEXITSTATUS(status), 0);
         }
+    }
+
+    #[test]
+    fn unmaps_exactly_what_it_mapped() {
+        alone(|| {
+            KEPT.store(std::ptr::null_mut(), Ordering::Release);
+            mapped();
+            let before = mapped();
+            let mut failed = 0;
+            for (size, alignment) in [(KEPT_SIZE + 1, 1), (64 << 20, 64), (99_999_999, 1 << 30)] {
+                let Some(mapping) = Mapping::new(size, alignment) else { return 1 };
+                let start = mapping.start().as_ptr();
+                failed |= i32::from(!mapping.is_zero()) << 1;
+                failed |= i32::from(mapped() != before + length(size).unwrap_or(0)) << 2;
+                drop(mapping);
+                failed |= i32::from(mapped() != before) << 3;
+                let mut resident = 0u8;
+                for gone in [start, start.wrapping_add((size - 1) & !(page() - 1))] {
+                    // SAFETY: mincore looks at the page table only, and writes one byte.
+                    failed |= i32::from(unsafe { libc::mincore(gone.cast(), 1, &mut resident) } == 0) << 4;
+                }
+            }
+            failed
+        });
+    }
+
+    #[test]
+    fn keeps_one_mapping_for_the_next_of_its_size() {
+        alone(|| {
+            KEPT.store(std::ptr::null_mut(), Ordering::Release);
+            mapped();
+            let before = mapped();
+            let get = |size, alignment| Mapping::new(size, alignment).unwrap();
+            let mapping = get(9_000_000, 64);
+            let start = mapping.start();
+            drop(mapping);
+            let kept = mapped() - before;
+            let mut failed = i32::from(kept != length(9_000_000).unwrap_or(0));
+            // The same again, and one that is smaller, but not by half; not one that is smaller yet.
+            for size in [9_000_000, 5_000_000] {
+                let again = get(size, 256);
+                failed |= i32::from(again.start() != start || again.is_zero()) << 1;
+            }
+            let small = get(2_000_000, 64);
+            failed |= i32::from(small.start() == start || !small.is_zero()) << 2;
+            // Two at once are two, of which the one that is freed last is kept.
+            let (first, second) = (get(9_000_000, 64), get(9_000_000, 64));
+            failed |= i32::from(first.start() == second.start()) << 3;
+            drop((first, second, small));
+            failed | i32::from(mapped() - before != length(2_000_000).unwrap_or(0)) << 4
+        });
     }
 }

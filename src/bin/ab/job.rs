@@ -68,13 +68,13 @@ impl Job {
         }
         let facts = layout::facts(view.shape, &strides).unwrap_or(view.facts);
         let mut notes = Vec::new();
-        if !facts.c_contiguous && !facts.f_contiguous {
+        if !facts.is_c_contiguous() && !facts.is_f_contiguous() {
             notes.push("its order is none that .npy can say: written row-major".to_owned());
         }
         if input.trailing_bytes > 0 {
             notes.push(format!("{} bytes behind the input's array are left out", input.trailing_bytes));
         }
-        let fortran_order = facts.f_contiguous && !facts.c_contiguous;
+        let fortran_order = facts.is_f_contiguous() && !facts.is_c_contiguous();
         let result = Array { dtype: plan.target.dtype, shape: view.shape.to_vec(), fortran_order };
         let reasons = arraybridge::plan::explain(plan.reasons, &view, &options, &plan.target);
         Ok(Job { tensor, options, plan, reasons, result, notes })

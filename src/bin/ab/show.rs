@@ -227,10 +227,10 @@ fn speed(moved: &Moved) -> Option<f64> {
 fn flags(view: &TensorView<'_>) -> Vec<&'static str> {
     let facts = &view.facts;
     let flags = [
-        ("c_contiguous", facts.c_contiguous),
-        ("f_contiguous", facts.f_contiguous),
-        ("dense", facts.dense),
-        ("empty", facts.empty),
+        ("c_contiguous", facts.is_c_contiguous()),
+        ("f_contiguous", facts.is_f_contiguous()),
+        ("dense", facts.is_dense()),
+        ("empty", facts.is_empty()),
         ("read_only", view.is_read_only()),
         ("subbyte_padded", view.candidate().padded),
         ("host_readable", view.is_host_readable()),
