@@ -78,6 +78,7 @@ pub unsafe fn copy(
 ///
 /// # Safety
 /// Both views are as much memory as they say, readable and writable.
+#[inline(always)]
 pub unsafe fn copy_into(
     context: &Context,
     source: &TensorView<'_>,
@@ -160,7 +161,9 @@ unsafe fn transfer(
     let run = |room: &mut [Axis]| {
         // SAFETY: as the caller says.
         unsafe {
-            if let Some(job) = Transfer::clearing(view.shape, source, destination, room) {
+            if source.dtype != destination.dtype
+                && let Some(job) = Transfer::clearing(view.shape, destination, room)
+            {
                 backend.transfer(&job, start(view), destination_start)?;
             }
             let mut job = Transfer::new(view.shape, source, destination, rules, room);

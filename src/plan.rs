@@ -265,6 +265,7 @@ pub fn copy(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
 }
 
 /// Plans a copy into memory that is there.
+#[inline(always)]
 pub fn copy_into(
     source: &TensorView<'_>,
     destination: &TensorView<'_>,
@@ -425,6 +426,7 @@ fn refused(
 }
 
 /// Whether two tensors that are not empty share memory, as far as addresses tell.
+#[inline]
 fn meet(a: &TensorView<'_>, b: &TensorView<'_>) -> bool {
     match (a.address(), b.address()) {
         (Some(_), Some(_)) if is_host_readable(a.device) == is_host_readable(b.device) => {

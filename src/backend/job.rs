@@ -136,15 +136,10 @@ impl<'a> Transfer<'a> {
 
     /// The job that goes before a cast to lanes that leave bits of their element over: it clears all of
     /// the element. None: there is nothing to clear.
-    pub fn clearing(
-        shape: &[i64],
-        source: Side<'_>,
-        destination: Side<'_>,
-        room: &'a mut [Axis],
-    ) -> Option<Transfer<'a>> {
+    pub fn clearing(shape: &[i64], destination: Side<'_>, room: &'a mut [Axis]) -> Option<Transfer<'a>> {
         let bits = Storage::of(destination.dtype, destination.padded).bits;
         let used = u64::from(destination.dtype.bits) * u64::from(destination.dtype.lanes);
-        if source.dtype == destination.dtype || !destination.in_bits() || bits == used {
+        if !destination.in_bits() || bits == used {
             return None;
         }
         let folded = Folded::new(axes(shape, destination, destination, (0, bits as i64)), room);
