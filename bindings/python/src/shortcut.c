@@ -1,0 +1,223 @@
+/* arraybridge.convert and asdlpack. What needs no decision is done here, in well under a microsecond:
+ * an object and a target that are known, nothing else asked for, host memory. All the rest, every
+ * refusal included, is arraybridge.core's: a shortcut that does not work out leaves no trace. */
+
+#include "native.h"
+
+/* How the adapters say (arraybridge/adapters) that an object's tensor is had. */
+enum Source { SOURCE_NDARRAY = 1, SOURCE_EXCHANGE = 2, SOURCE_DLPACK = 3, SOURCE_BUFFER = 4 };
+
+/* How a target makes its array. */
+enum Target { TARGET_NUMPY = 1, TARGET_EXCHANGE = 2, TARGET_CALL = 3 };
+
+enum { MAX_SOURCES = 64, MAX_TARGETS = 64, MAX_GUARDS = 4 };
+
+typedef struct {
+  long adapter;
+  enum Source kind, kind_for_numpy;
+  int immutable;                   /* its NumPy views are read-only */
+  PyObject *attributes[MAX_GUARDS]; /* must all be false */
+  PyObject *checks[MAX_GUARDS];     /* methods that must all return false */
+} SourceRow;
+
+typedef struct {
+  long adapter;
+  enum Target kind;
+  uint32_t consumer;
+  const DLPackExchangeAPI *api;
+  PyObject *call; /* takes a Tensor, or, if legacy, a capsule */
+  int legacy;
+} TargetRow;
+
+/* Rows are added while modules are imported, never changed or removed. */
+static SourceRow sources[MAX_SOURCES];
+static TargetRow targets[MAX_TARGETS];
+static int source_count, target_count;
+static PyObject *source_index, *target_index; /* type, or name or module: number of its row */
+static PyObject *core_convert, *core_asdlpack, *numpy_from_dlpack;
+
+static void *row_of(PyObject *index, PyObject *key, void *rows, size_t size) {
+  PyObject *number = PyDict_GetItemWithError(index, key);
+  if (number) return (char *)rows + size * PyLong_AsSize_t(number);
+  PyErr_Clear(); /* not hashable, or its __hash__ raised: core names it */
+  return NULL;
+}
+
+static int guards_pass(const SourceRow *row, PyObject *object) {
+  for (int i = 0; i < MAX_GUARDS && row->attributes[i]; i++) {
+    PyObject *value = PyObject_GetAttr(object, row->attributes[i]);
+    int set = value ? PyObject_IsTrue(value) : -1;
+    Py_XDECREF(value);
+    if (set) return 0;
+  }
+  for (int i = 0; i < MAX_GUARDS && row->checks[i]; i++) {
+    PyObject *value = PyObject_VectorcallMethod(row->checks[i], &object, 1, NULL);
+    int set = value ? PyObject_IsTrue(value) : -1;
+    Py_XDECREF(value);
+    if (set) return 0;
+  }
+  return 1;
+}
+
+static Managed *import_object(const SourceRow *row, PyObject *object, int for_numpy) {
+  if (!guards_pass(row, object)) return NULL;
+  Managed *managed = NULL;
+  enum Source kind = for_numpy && row->kind_for_numpy ? row->kind_for_numpy : row->kind;
+  switch (kind) {
+    case SOURCE_NDARRAY: managed = is_plain_ndarray(object) ? import_numpy(object) : NULL; break;
+    case SOURCE_EXCHANGE: managed = import_exchange(object); break;
+    case SOURCE_DLPACK: managed = import_dlpack(object); break;
+    case SOURCE_BUFFER: managed = import_buffer(object); break;
+  }
+  if (managed && (managed->version.major != 1 || managed->dl_tensor.device.device_type != kDLCPU)) {
+    ab_release(managed);
+    return NULL;
+  }
+  if (managed && row->immutable && for_numpy) managed->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+  return managed;
+}
+
+/* Takes `managed` over. */
+static PyObject *deliver(const TargetRow *row, Managed *managed) {
+  PyObject *object = NULL;
+  if (row->kind == TARGET_EXCHANGE) {
+    if (row->api->managed_tensor_to_py_object_no_sync(managed, (void **)&object)) return NULL;
+    return object;
+  }
+  PyObject *tensor = tensor_new(managed);
+  if (!tensor) return NULL;
+  PyObject *argument = tensor;
+  if (row->legacy) {
+    argument = share_capsule(((Tensor *)tensor)->holder, 1, 0);
+    Py_DECREF(tensor);
+    if (!argument) return NULL;
+  }
+  object = PyObject_VectorcallDict(row->kind == TARGET_NUMPY ? numpy_from_dlpack : row->call, &argument, 1, NULL);
+  Py_DECREF(argument);
+  return object;
+}
+
+/* NULL, with or without an exception: to be done by core. */
+static PyObject *shortcut(PyObject *object, PyObject *to) {
+  const SourceRow *source = row_of(source_index, (PyObject *)Py_TYPE(object), sources, sizeof *sources);
+  if (!source) return NULL;
+  const TargetRow *target = to ? row_of(target_index, to, targets, sizeof *targets) : NULL;
+  if (!target || target->adapter == source->adapter) return NULL;
+  int for_numpy = target->kind == TARGET_NUMPY;
+  Managed *managed = import_object(source, object, for_numpy);
+  if (!managed) return NULL;
+  ab_convert_options options = {.struct_size = sizeof options, .consumers = target->consumer};
+  managed = convert_managed(managed, &options, NULL);
+  return managed ? deliver(target, managed) : NULL;
+}
+
+PyObject *py_convert(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+  (void)module;
+  if (!names && (count == 2 || count == 1)) {
+    PyObject *result = shortcut(args[0], count == 2 ? args[1] : NULL);
+    if (result) return result;
+    PyErr_Clear();
+  }
+  Py_ssize_t keywords = names ? PyTuple_Size(names) : 0;
+  PyObject *tuple = PyTuple_New(count), *dict = keywords ? PyDict_New() : NULL, *result = NULL;
+  if (!tuple || (keywords && !dict)) goto done;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    Py_INCREF(args[i]);
+    PyTuple_SetItem(tuple, i, args[i]);
+  }
+  for (Py_ssize_t i = 0; i < keywords; i++)
+    if (PyDict_SetItem(dict, PyTuple_GetItem(names, i), args[count + i])) goto done;
+  if (!core_convert && !(core_convert = package_attribute("arraybridge.core", "convert"))) goto done;
+  result = PyObject_Call(core_convert, tuple, dict);
+done:
+  Py_XDECREF(tuple);
+  Py_XDECREF(dict);
+  return result;
+}
+
+PyObject *py_asdlpack(PyObject *module, PyObject *object) {
+  (void)module;
+  Managed *managed = NULL;
+  if (is_plain_ndarray(object)) {
+    managed = import_numpy(object);
+  } else if (PyBytes_CheckExact(object) || PyByteArray_CheckExact(object)) {
+    managed = import_buffer(object);
+  } else {
+    if (!core_asdlpack && !(core_asdlpack = package_attribute("arraybridge.core", "asdlpack"))) return NULL;
+    return PyObject_CallFunctionObjArgs(core_asdlpack, object, NULL);
+  }
+  return tensor_new(managed);
+}
+
+static int read_names(PyObject *tuple, PyObject **names) {
+  Py_ssize_t count = PyTuple_Check(tuple) ? PyTuple_Size(tuple) : -1;
+  if (count < 0 || count > MAX_GUARDS) {
+    PyErr_SetString(PyExc_ValueError, "expected a tuple of up to 4 names");
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; i++) {
+    names[i] = PyTuple_GetItem(tuple, i);
+    Py_INCREF(names[i]);
+  }
+  return 0;
+}
+
+static int add_key(PyObject *index, PyObject *key, int number) {
+  PyObject *value = PyLong_FromLong(number);
+  int failed = !value || PyDict_SetItem(index, key, value);
+  Py_XDECREF(value);
+  return failed;
+}
+
+/* add_source(type, adapter, kind, kind_for_numpy, immutable, attributes, methods) */
+PyObject *py_add_source(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+  (void)module;
+  if (count != 7 || !PyType_Check(args[0])) {
+    PyErr_SetString(PyExc_TypeError, "add_source(type, adapter, kind, kind_for_numpy, immutable, attributes, methods)");
+    return NULL;
+  }
+  if (source_count == MAX_SOURCES || PyDict_GetItemWithError(source_index, args[0])) Py_RETURN_NONE;
+  SourceRow *row = &sources[source_count];
+  row->adapter = PyLong_AsLong(args[1]);
+  row->kind = (enum Source)PyLong_AsLong(args[2]);
+  row->kind_for_numpy = (enum Source)PyLong_AsLong(args[3]);
+  row->immutable = PyObject_IsTrue(args[4]);
+  if (PyErr_Occurred() || read_names(args[5], row->attributes) || read_names(args[6], row->checks)) return NULL;
+  if (add_key(source_index, args[0], source_count)) return NULL;
+  source_count++;
+  Py_RETURN_NONE;
+}
+
+/* add_target(keys, adapter, kind, consumer, type or callable, legacy) */
+PyObject *py_add_target(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+  (void)module;
+  if (count != 6 || !PyTuple_Check(args[0])) {
+    PyErr_SetString(PyExc_TypeError, "add_target(keys, adapter, kind, consumer, type or callable, legacy)");
+    return NULL;
+  }
+  if (target_count == MAX_TARGETS) Py_RETURN_NONE;
+  TargetRow *row = &targets[target_count];
+  row->adapter = PyLong_AsLong(args[1]);
+  row->kind = (enum Target)PyLong_AsLong(args[2]);
+  row->consumer = (uint32_t)PyLong_AsUnsignedLong(args[3]);
+  row->legacy = PyObject_IsTrue(args[5]);
+  if (PyErr_Occurred()) return NULL;
+  if (row->kind == TARGET_EXCHANGE) {
+    row->api = PyType_Check(args[4]) ? exchange_of((PyTypeObject *)args[4]) : NULL;
+    if (!row->api) Py_RETURN_NONE;
+  }
+  row->call = args[4];
+  Py_INCREF(row->call);
+  for (Py_ssize_t i = 0; i < PyTuple_Size(args[0]); i++)
+    if (add_key(target_index, PyTuple_GetItem(args[0], i), target_count)) return NULL;
+  target_count++;
+  Py_RETURN_NONE;
+}
+
+int shortcut_init(PyObject *module) {
+  (void)module;
+  source_index = PyDict_New();
+  target_index = PyDict_New();
+  numpy_from_dlpack = package_attribute("numpy", "from_dlpack");
+  return source_index && target_index && numpy_from_dlpack ? 0 : -1;
+}
