@@ -19,6 +19,7 @@ from .errors import (
     MemoryConversionError,
     UnsupportedDeviceError,
     UnsupportedDtypeError,
+    UnsupportedLayoutError,
 )
 from .info import CONSUMERS, DEVICE_TYPES, HOST_READABLE, REASONS, ROUTES, Backend, Device, Report, TensorInfo, names_of
 
@@ -38,6 +39,8 @@ class Request(NamedTuple):
     layout: str | None
     stream: int
     writable: bool
+    like: Any = None
+    """The device as the caller named it."""
 
     @property
     def trivial(self) -> bool:
@@ -112,6 +115,7 @@ def _request(device: Any, dtype: Any, copy: Any, layout: Any, stream: Any, writa
         layout,
         parse_stream(stream),
         bool(writable),
+        device,
     )
 
 
@@ -235,6 +239,8 @@ class _Conversion:
                 )
             target.prepare(request.dtype or export.tensor.dtype, export.tensor.shape)
         try:
+            if target is not None and target.allocates and not self._stays(export, place):
+                return self._into_its_own(export, place, target)
             return self._by_library(export, place)
         except BackendUnavailableError as unavailable:
             try:
@@ -266,6 +272,7 @@ class _Conversion:
             "layout": _LAYOUT[request.layout],
             "flags": _WRITABLE if request.writable else 0,
             "consumers": consumers,
+            "alignment": self.target.alignment if self.target and place[0] in HOST_READABLE else 0,
         }
 
     def _by_library(self, export: Export, place: tuple[int, int]) -> tuple[Any, Report]:
@@ -280,7 +287,11 @@ class _Conversion:
         else:
             tensor, done = tensor._convert(**options)
         _, _, passes, read, written, _ = done
-        made = export.copied and not passes
+        made = int(export.copied and not passes)
+        if target is not None and target.copies and target is not self.source:
+            if self.request.copy is False:
+                raise CopyRequiredError(f"copy is False, but {target.name} copies whatever it takes")
+            made += 1
         how = "tensor" if target is None else target.way_in
         same = target is not None and target is self.source and not passes and not self.request.writable
         if same:
@@ -289,16 +300,46 @@ class _Conversion:
             result = None
         else:
             result, how = (tensor, "tensor") if target is None else target.take(tensor)
-        size = export.tensor.nbytes if made else 0
+        size = made * tensor.nbytes
         return result, Report(
             "host" if made else ROUTES[done[0]],
-            names_of(done[1], REASONS) or (("requested",) if made else ()),
+            names_of(done[1], REASONS) or (("consumer" if target and target.copies else "requested",) if made else ()),
             passes + made,
             read + size,
             written + size,
             0.0,
             f"{export.protocol} > {how}",
         )
+
+    def _stays(self, export: Export, place: tuple[int, int]) -> bool:
+        """Whether the array is already what a framework with memory of its own would be given."""
+        if self.source is not self.target or self.device != place:
+            return False
+        return bool(export.tensor._plan(**{**self._options(place, 0), "copy": 0})[2] == 0 and self.request.copy is not True)
+
+    def _into_its_own(self, export: Export, place: tuple[int, int], target: Adapter) -> tuple[Any, Report]:
+        """By the library, into memory that the target has allocated."""
+        request, tensor = self.request, export.tensor
+        dtype = request.dtype or tensor.dtype
+        # What the target takes is the library's to say, of a tensor as it would be.
+        _stand_in(tensor, place, dtype)._plan(consumers=target.consumer)
+        if request.layout == "F" and len(tensor.shape) > 1:
+            raise UnsupportedLayoutError(f"{target.name} has row-major arrays only: ask for layout=\"C\" or None")
+        if request.copy is False:
+            raise CopyRequiredError(
+                f"copy is False, but {target.name} takes memory of its own context only, and the array is on "
+                f"{Device(*self.device)}"
+            )
+        # The library's own refusal comes before anything is allocated.
+        done = tensor._plan(device_type=place[0], device_id=place[1], dtype=dtype, copy=1, layout=1)
+        result = None
+        if not self.dry:
+            result = target.allocate(tensor.shape, dtype, place, request.like)
+            done = tensor._copy_into(
+                target.export(result, Lookup()).tensor, src_stream=export.stream, dst_stream=request.stream
+            )
+        reasons = names_of(done[1], REASONS)
+        return result, Report(ROUTES[done[0]], reasons, done[2], done[3], done[4], 0.0, f"{export.protocol} > {target.way_in}")
 
     def _by_frameworks(self, export: Export, place: tuple[int, int]) -> tuple[Any, Report]:
         """The same where the library has no driver: by what the frameworks do themselves, through the host."""
@@ -341,7 +382,7 @@ class _Conversion:
             read, written = read + size, written + size
             hops.append(target.uploads)
             if not self.dry:
-                result, hops[-1] = target.upload(tensor, place)
+                result, hops[-1] = target.upload(tensor, place, request.like)
         elif self.dry:
             hops.append(target.way_in if target else "tensor")
         else:
@@ -366,10 +407,9 @@ class _Conversion:
         return result, Report("device" if passes else "zero copy", (), passes, 0, 0, 0.0, adapter.name)
 
 
-def _stand_in(tensor: Tensor) -> Tensor:
-    """A host tensor of the same shape and dtype, for planning: its data is never read."""
-    one = _native.wrap(256, tensor.shape, None, tensor.dtype, 1, 0, None, False, 0)
-    return one
+def _stand_in(tensor: Tensor, device: tuple[int, int] = (1, 0), dtype: str | None = None) -> Tensor:
+    """A row-major tensor of the same shape, for planning: its data is never touched."""
+    return _native.wrap(256, tensor.shape, None, dtype or tensor.dtype, *device, None, False, 0)
 
 
 # ---- the rest ------------------------------------------------------------------------------------------

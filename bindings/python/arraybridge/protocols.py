@@ -14,7 +14,7 @@ from .info import HOST_READABLE
 if TYPE_CHECKING:
     from .adapters.base import Adapter, Export, Lookup
 
-__all__ = ["export", "request", "short"]
+__all__ = ["export", "from_interface", "request", "short"]
 
 CUDA = 2
 _ALL_KEYWORDS = ("stream", "max_version", "dl_device", "copy")
@@ -41,10 +41,10 @@ def export(x: Any, lookup: Lookup, adapter: Adapter | None = None) -> Export:
         return _from_dlpack(x, lookup, adapter)
     interface = getattr(x, "__cuda_array_interface__", None)
     if interface is not None:
-        return _from_interface(x, interface, "__cuda_array_interface__")
+        return from_interface(x, interface, "__cuda_array_interface__")
     interface = getattr(x, "__array_interface__", None)
     if interface is not None:
-        return _from_interface(x, interface, "__array_interface__")
+        return from_interface(x, interface, "__array_interface__")
     if hasattr(x, "__array_struct__"):
         return Export(_through_numpy(np.asarray(x)), "__array_struct__")
     try:
@@ -86,7 +86,7 @@ def request(x: Any, keywords: dict[str, Any], refusals: tuple[type[Exception], .
     return x.__dlpack__()
 
 
-def _from_interface(x: Any, interface: Any, protocol: str) -> Export:
+def from_interface(x: Any, interface: Any, protocol: str, device: int | None = None) -> Export:
     """A tensor over what one of the two array interfaces describes."""
     from .adapters.base import Export
 
@@ -112,7 +112,7 @@ def _from_interface(x: Any, interface: Any, protocol: str) -> Export:
     kind, number, ready = 1, 0, 0
     if cuda:
         kind = CUDA
-        number = int(getattr(getattr(x, "device", None), "id", 0) or 0)
+        number = int(getattr(getattr(x, "device", None), "id", 0) or 0) if device is None else device
         stream = interface.get("stream")
         ready = 1 if stream is None else int(stream)
     dtype = _native.parse_dtype(typestr)
@@ -122,7 +122,7 @@ def _from_interface(x: Any, interface: Any, protocol: str) -> Export:
 
 def _through_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     from .adapters.base import Lookup
-    from .adapters.host import NumPy
+    from .adapters.numpy import NumPy
 
     return NumPy().export(array, Lookup()).tensor
 

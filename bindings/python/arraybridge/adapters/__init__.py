@@ -87,11 +87,18 @@ def offer_shortcuts(adapter: Adapter) -> None:
 
 
 def _register_all() -> None:
-    from .host import NumPy
+    from .cuda import CuPy, Numba
+    from .jax import Jax
+    from .more import Dpnp, Mlx, Paddle, TvmFfi
+    from .numpy import NumPy
+    from .opencl import Pyclesperanto, PyOpenCL
+    from .tensorflow import TensorFlow
     from .torch import Torch
 
-    for adapter in (NumPy(), Torch()):
-        register(adapter)
+    for kind in (
+        NumPy, CuPy, Torch, TensorFlow, Jax, Pyclesperanto, Numba, Paddle, Mlx, Dpnp, PyOpenCL, TvmFfi,
+    ):  # fmt: skip
+        register(kind())
 
 
 _register_all()

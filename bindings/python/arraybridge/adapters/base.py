@@ -55,8 +55,6 @@ class Adapter:
     """The module to import for it."""
     classes: ClassVar[frozenset[tuple[str, str]]]
     """Its arrays: (top-level module, name) of a class somewhere in their MRO."""
-    refused: ClassVar[frozenset[tuple[str, str]]] = frozenset()
-    """Subclasses that mean more than their memory says, and are refused."""
     consumer: ClassVar[int] = 0
     """Its bit in the library's table of what importers take (AB_CONSUMER_*); 0: it takes anything."""
     devices: ClassVar[tuple[int, ...]] = (CPU,)
@@ -78,6 +76,12 @@ class Adapter:
     no_methods: ClassVar[tuple[str, ...]] = ()
     """The same, for methods."""
 
+    alignment: ClassVar[int] = 0
+    """Bytes that the address it is given must be a multiple of; 0: what its row in the library's table says."""
+    copies: ClassVar[bool] = False
+    """Whether it copies whatever it takes."""
+    allocates: ClassVar[bool] = False
+    """Whether results on its devices must be made in memory of its own, by allocate()."""
     way_in: ClassVar[str] = "dlpack"
     """How a report calls the way that its arrays are made."""
     uploads: ClassVar[str] = ""
@@ -89,13 +93,7 @@ class Adapter:
 
     def installed(self) -> bool:
         """Whether the framework can be imported, found out without doing so."""
-        top = self.import_name.partition(".")[0]
-        if top in sys.modules:
-            return sys.modules[top] is not None
-        try:
-            return find_spec(top) is not None
-        except (ImportError, ValueError):
-            return False
+        return can_import(self.import_name.partition(".")[0])
 
     def loaded(self) -> ModuleType | None:
         """The framework's module if somebody has imported it."""
@@ -103,13 +101,7 @@ class Adapter:
 
     def module(self) -> ModuleType:
         """The framework's module, imported if it must be. FrameworkNotInstalledError if it cannot be."""
-        loaded = self.loaded()
-        if loaded is not None:
-            return loaded
-        try:
-            return import_module(self.import_name)
-        except ImportError as error:
-            raise FrameworkNotInstalledError(f"{self.name} is not available: {error}") from error
+        return self.loaded() or import_framework(self.name, self.import_name)
 
     def version(self) -> str:
         """The framework's version, without importing it where its package is known."""
@@ -200,8 +192,12 @@ class Adapter:
         """The class whose exchange API makes its arrays, if it has one."""
         return None
 
-    def upload(self, tensor: Tensor, device: tuple[int, int]) -> tuple[Any, str]:
-        """An array on one of its devices from a host tensor, by the framework's own means."""
+    def allocate(self, shape: tuple[int, ...], dtype: str, device: tuple[int, int], like: Any) -> Any:
+        """A new row-major array. `like` is the device as the caller named it: a context or queue, perhaps."""
+        raise NotImplementedError
+
+    def upload(self, tensor: Tensor, device: tuple[int, int], like: Any) -> tuple[Any, str]:
+        """An array on one of its devices from a host tensor, by the framework's own means; `like` as above."""
         raise NotImplementedError
 
     def download(self, x: Any) -> tuple[Tensor, str]:
@@ -220,6 +216,24 @@ class Adapter:
         cls = self.exchange_class() if self.exchange else None
         if cls is not None:
             _native.add_target((self.name, module), number, TO_EXCHANGE, self.consumer, cls, False)
+
+
+def can_import(top: str) -> bool:
+    """Whether there is a top-level module of that name, found out without importing it."""
+    if top in sys.modules:
+        return sys.modules[top] is not None
+    try:
+        return find_spec(top) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def import_framework(name: str, module: str) -> ModuleType:
+    """Imports a framework's module; FrameworkNotInstalledError if it cannot be."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise FrameworkNotInstalledError(f"{name} is not available: {error}") from error
 
 
 def refuse_dtype(framework: str, dtype: str, instead: str) -> UnsupportedDtypeError:
