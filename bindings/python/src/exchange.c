@@ -25,12 +25,11 @@ const DLPackExchangeAPI *exchange_of(PyTypeObject *type) {
   return api;
 }
 
-Managed *import_exchange(PyObject *object) {
-  const DLPackExchangeAPI *api = exchange_of(Py_TYPE(object));
+Managed *import_exchange(const DLPackExchangeAPI *api, PyObject *object) {
   Managed *managed = NULL;
   if (!api)
-    return raise_named("InvalidTensorError", "%s has no __dlpack_c_exchange_api__ of DLPack 1",
-                       Py_TYPE(object) == tensor_type ? "Tensor" : "the object's type");
+    return raise_named("InvalidTensorError", "%R has no __dlpack_c_exchange_api__ of DLPack 1",
+                       (PyObject *)Py_TYPE(object));
   if (api->managed_tensor_from_py_object_no_sync(object, &managed) == 0 && managed) return managed;
   if (!PyErr_Occurred()) raise_named("InvalidTensorError", "the exchange API gave no tensor for %R", (PyObject *)Py_TYPE(object));
   return NULL;

@@ -1,4 +1,4 @@
-/* Objects to tensors: NumPy's struct, buffers, capsules, the exchange API. Each gives a managed tensor
+/* Objects to tensors: buffers, capsules, the exchange API. Each gives a managed tensor
  * that keeps what it needs of the object alive, checked by the library. */
 
 #include "native.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static Managed *wrap(const DLTensor *view, int read_only, void *owner, void (*release)(void *)) {
+Managed *wrap(const DLTensor *view, int read_only, void *owner, void (*release)(void *)) {
   Managed *managed = NULL;
   ab_error error = {.struct_size = sizeof error};
   uint64_t flags = read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
@@ -14,8 +14,7 @@ static Managed *wrap(const DLTensor *view, int read_only, void *owner, void (*re
   return managed;
 }
 
-/* Byte strides to element strides, in place. -1 with an exception if one is not a multiple. */
-static int divide_strides(int64_t *strides, const int64_t *shape, int ndim, int64_t itemsize) {
+int divide_strides(int64_t *strides, const int64_t *shape, int ndim, int64_t itemsize) {
   for (int i = 0; i < ndim; i++) {
     if (strides[i] % itemsize && shape[i] > 1) {
       raise_named("UnsupportedLayoutError",
@@ -27,81 +26,6 @@ static int divide_strides(int64_t *strides, const int64_t *shape, int ndim, int6
     strides[i] /= itemsize;
   }
   return 0;
-}
-
-/* ---- NumPy arrays, by the struct that NumPy's C API makes public --------------------------------------- */
-
-typedef struct {
-  PyObject_HEAD
-  PyTypeObject *scalar_type;
-  char kind, type, byte_order, former_flags;
-  int type_number;
-} NumpyDescr;
-
-typedef struct {
-  PyObject_HEAD
-  char *data;
-  int ndim;
-  Py_ssize_t *dimensions, *strides;
-  PyObject *base;
-  NumpyDescr *descr;
-  int flags;
-} NumpyArray;
-
-#define NUMPY_WRITEABLE 0x0400
-
-static PyTypeObject *ndarray_type; /* set once NumPy's struct has been seen to be as expected */
-
-static int numpy_dtype(const NumpyDescr *descr, DLDataType *dtype) {
-  enum { LONG = 8 * sizeof(long), INT = 8 * sizeof(int) };
-  static const uint8_t KINDS[][2] = {{kDLBool, 8},  {kDLInt, 8},    {kDLUInt, 8},   {kDLInt, 16}, {kDLUInt, 16},
-                                     {kDLInt, INT}, {kDLUInt, INT}, {kDLInt, LONG}, {kDLUInt, LONG}, {kDLInt, 64},
-                                     {kDLUInt, 64}, {kDLFloat, 32}, {kDLFloat, 64}, {0, 0},      {kDLComplex, 64},
-                                     {kDLComplex, 128}};
-  int number = descr->type_number;
-  if (descr->byte_order != '=' && descr->byte_order != '|') return 0;
-  if (number == 23) {
-    *dtype = (DLDataType){kDLFloat, 16, 1};
-    return 1;
-  }
-  if (number < 0 || number >= (int)(sizeof KINDS / sizeof *KINDS) || !KINDS[number][1]) return 0;
-  *dtype = (DLDataType){KINDS[number][0], KINDS[number][1], 1};
-  return 1;
-}
-
-int is_plain_ndarray(PyObject *object) {
-  DLDataType dtype;
-  return ndarray_type && Py_TYPE(object) == ndarray_type && numpy_dtype(((NumpyArray *)object)->descr, &dtype);
-}
-
-Managed *import_numpy(PyObject *object) {
-  const NumpyArray *array = (const NumpyArray *)object;
-  int64_t strides[64];
-  DLTensor view = {.data = array->data, .device = {kDLCPU, 0}, .ndim = array->ndim, .strides = strides};
-  numpy_dtype(array->descr, &view.dtype);
-  if (array->ndim > 64) return raise_named("InvalidTensorError", "ndim is %d: expected 64 at most", array->ndim);
-  view.shape = (int64_t *)array->dimensions;
-  for (int i = 0; i < array->ndim; i++) strides[i] = array->strides[i];
-  if (divide_strides(strides, view.shape, array->ndim, view.dtype.bits / 8)) return NULL;
-  Py_INCREF(object);
-  Managed *managed = wrap(&view, !(array->flags & NUMPY_WRITEABLE), object, release_python);
-  if (!managed) Py_DECREF(object);
-  return managed;
-}
-
-PyObject *py_from_ndarray(PyObject *module, PyObject *object) {
-  (void)module;
-  if (!is_plain_ndarray(object)) Py_RETURN_NONE;
-  return tensor_new(import_numpy(object));
-}
-
-/* Whether the struct of this array says what its attributes say. */
-static int struct_is_as_expected(PyObject *object) {
-  const NumpyArray *array = (const NumpyArray *)object;
-  DLDataType dtype;
-  return array->ndim == 2 && array->dimensions[0] == 2 && array->dimensions[1] == 3 && array->strides[0] == 24 &&
-         array->strides[1] == -8 && array->descr->type_number == 12 && numpy_dtype(array->descr, &dtype) &&
-         dtype.bits == 64 && array->flags & NUMPY_WRITEABLE;
 }
 
 /* ---- buffers ------------------------------------------------------------------------------------------- */
@@ -191,7 +115,7 @@ PyObject *py_from_capsule(PyObject *module, PyObject *capsule) {
 
 PyObject *py_from_exchange(PyObject *module, PyObject *object) {
   (void)module;
-  return tensor_new(checked(import_exchange(object)));
+  return tensor_new(checked(import_exchange(exchange_of(Py_TYPE(object)), object)));
 }
 
 static PyObject *dlpack_name, *dlpack_keywords, *dlpack_version;
@@ -275,19 +199,5 @@ int imports_init(void) {
   dlpack_name = PyUnicode_InternFromString("__dlpack__");
   dlpack_keywords = Py_BuildValue("(s)", "max_version");
   dlpack_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
-  PyObject *numpy = PyImport_ImportModule("numpy");
-  PyObject *probe = numpy ? PyObject_CallMethod(numpy, "zeros", "((ii))", 2, 3) : NULL;
-  PyObject *slices = probe ? Py_BuildValue("(NN)", PySlice_New(NULL, NULL, NULL),
-                                           PySlice_New(NULL, NULL, PyLong_FromLong(-1))) : NULL;
-  PyObject *reversed = slices ? PyObject_GetItem(probe, slices) : NULL;
-  if (reversed && struct_is_as_expected(reversed)) {
-    ndarray_type = Py_TYPE(reversed);
-    Py_INCREF(ndarray_type);
-  }
-  int failed = !reversed || !dlpack_name || !dlpack_keywords || !dlpack_version;
-  Py_XDECREF(reversed);
-  Py_XDECREF(slices);
-  Py_XDECREF(probe);
-  Py_XDECREF(numpy);
-  return failed ? -1 : 0;
+  return dlpack_name && dlpack_keywords && dlpack_version ? 0 : -1;
 }

@@ -97,6 +97,7 @@ static PyMethodDef methods[] = {
     {"from_buffer", py_from_buffer, METH_O, NULL},
     {"from_exchange", py_from_exchange, METH_O, NULL},
     {"from_ndarray", py_from_ndarray, METH_O, NULL},
+    {"to_ndarray", py_to_ndarray, METH_O, NULL},
     {"to_exchange", (PyCFunction)(void (*)(void))py_to_exchange, METH_FASTCALL, NULL},
     {"current_stream", (PyCFunction)(void (*)(void))py_current_stream, METH_FASTCALL, NULL},
     {"wrap", (PyCFunction)(void (*)(void))py_wrap, METH_FASTCALL, NULL},
@@ -121,7 +122,7 @@ static int execute(PyObject *module) {
                  ab_abi_version() >> 16, ab_abi_version() & 0xffff, AB_ABI_MAJOR, AB_ABI_MINOR);
     return -1;
   }
-  return imports_init() || shortcut_init(module) || tensor_init(module) ? -1 : 0;
+  return numpy_init() || imports_init() || shortcut_init(module) || tensor_init(module) ? -1 : 0;
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -69,18 +69,29 @@ INTERNAL PyObject *tensor_from_holder(Holder *holder);
 
 /* imports.c: objects to tensors --------------------------------------------------------------------- */
 
-INTERNAL Managed *import_numpy(PyObject *array);
 INTERNAL Managed *import_buffer(PyObject *object);
-INTERNAL Managed *import_exchange(PyObject *object);
+INTERNAL Managed *import_exchange(const DLPackExchangeAPI *api, PyObject *object);
 INTERNAL Managed *import_dlpack(PyObject *object);
 INTERNAL PyObject *py_from_capsule(PyObject *, PyObject *);
 INTERNAL PyObject *py_from_buffer(PyObject *, PyObject *);
 INTERNAL PyObject *py_from_exchange(PyObject *, PyObject *);
-INTERNAL PyObject *py_from_ndarray(PyObject *, PyObject *);
 INTERNAL PyObject *py_wrap(PyObject *, PyObject *const *, Py_ssize_t);
 INTERNAL int imports_init(void);
+/* ab_wrap: a managed tensor over `view`, of `owner`'s memory, which it does not take when it fails. */
+INTERNAL Managed *wrap(const DLTensor *view, int read_only, void *owner, void (*release)(void *));
+/* Byte strides to element strides, in place. -1 with an exception if one is not a multiple. */
+INTERNAL int divide_strides(int64_t *strides, const int64_t *shape, int ndim, int64_t itemsize);
+
+/* numpy.c ------------------------------------------------------------------------------------------- */
+
+INTERNAL int numpy_init(void);
 /* 1 if the object is exactly a NumPy array whose struct can be read as it is. */
 INTERNAL int is_plain_ndarray(PyObject *object);
+INTERNAL Managed *import_numpy(PyObject *array);
+/* An array over a Tensor in host memory. */
+INTERNAL PyObject *numpy_array(PyObject *tensor);
+INTERNAL PyObject *py_from_ndarray(PyObject *, PyObject *);
+INTERNAL PyObject *py_to_ndarray(PyObject *, PyObject *);
 
 /* exchange.c: the C exchange API, both ways --------------------------------------------------------- */
 

@@ -15,6 +15,7 @@ enum { MAX_SOURCES = 64, MAX_TARGETS = 64, MAX_GUARDS = 4 };
 typedef struct {
   long adapter;
   enum Source kind, kind_for_numpy;
+  const DLPackExchangeAPI *api;
   int immutable;                   /* its NumPy views are read-only */
   PyObject *attributes[MAX_GUARDS]; /* must all be false */
   PyObject *checks[MAX_GUARDS];     /* methods that must all return false */
@@ -34,7 +35,7 @@ static SourceRow sources[MAX_SOURCES];
 static TargetRow targets[MAX_TARGETS];
 static int source_count, target_count;
 static PyObject *source_index, *target_index; /* type, or name or module: number of its row */
-static PyObject *core_convert, *core_asdlpack, *numpy_from_dlpack;
+static PyObject *core_convert, *core_asdlpack;
 
 static void *row_of(PyObject *index, PyObject *key, void *rows, size_t size) {
   PyObject *number = PyDict_GetItemWithError(index, key);
@@ -65,7 +66,7 @@ static Managed *import_object(const SourceRow *row, PyObject *object, int for_nu
   enum Source kind = for_numpy && row->kind_for_numpy ? row->kind_for_numpy : row->kind;
   switch (kind) {
     case SOURCE_NDARRAY: managed = is_plain_ndarray(object) ? import_numpy(object) : NULL; break;
-    case SOURCE_EXCHANGE: managed = import_exchange(object); break;
+    case SOURCE_EXCHANGE: managed = import_exchange(row->api, object); break;
     case SOURCE_DLPACK: managed = import_dlpack(object); break;
     case SOURCE_BUFFER: managed = import_buffer(object); break;
   }
@@ -75,6 +76,20 @@ static Managed *import_object(const SourceRow *row, PyObject *object, int for_nu
   }
   if (managed && row->immutable && for_numpy) managed->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   return managed;
+}
+
+/* NumPy takes host memory of any strides as it is, if only the dtype is one of its own. */
+static PyObject *deliver_to_numpy(Managed *managed) {
+  ab_tensor_info info = {.struct_size = sizeof info};
+  PyObject *tensor = NULL, *array = NULL;
+  if (ab_detect(&managed->dl_tensor, managed->flags, &info, NULL) == AB_OK && info.accepted_by & AB_CONSUMER_NUMPY) {
+    tensor = tensor_new(managed);
+    array = tensor ? numpy_array(tensor) : NULL;
+    Py_XDECREF(tensor);
+  } else {
+    ab_release(managed);
+  }
+  return array;
 }
 
 /* Takes `managed` over. */
@@ -92,7 +107,7 @@ static PyObject *deliver(const TargetRow *row, Managed *managed) {
     Py_DECREF(tensor);
     if (!argument) return NULL;
   }
-  object = PyObject_VectorcallDict(row->kind == TARGET_NUMPY ? numpy_from_dlpack : row->call, &argument, 1, NULL);
+  object = PyObject_VectorcallDict(row->call, &argument, 1, NULL);
   Py_DECREF(argument);
   return object;
 }
@@ -106,6 +121,7 @@ static PyObject *shortcut(PyObject *object, PyObject *to) {
   int for_numpy = target->kind == TARGET_NUMPY;
   Managed *managed = import_object(source, object, for_numpy);
   if (!managed) return NULL;
+  if (for_numpy) return deliver_to_numpy(managed);
   ab_convert_options options = {.struct_size = sizeof options, .consumers = target->consumer};
   managed = convert_managed(managed, &options, NULL);
   return managed ? deliver(target, managed) : NULL;
@@ -183,6 +199,7 @@ PyObject *py_add_source(PyObject *module, PyObject *const *args, Py_ssize_t coun
   row->kind_for_numpy = (enum Source)PyLong_AsLong(args[3]);
   row->immutable = PyObject_IsTrue(args[4]);
   if (PyErr_Occurred() || read_names(args[5], row->attributes) || read_names(args[6], row->checks)) return NULL;
+  if (row->kind == SOURCE_EXCHANGE && !(row->api = exchange_of((PyTypeObject *)args[0]))) Py_RETURN_NONE;
   if (add_key(source_index, args[0], source_count)) return NULL;
   source_count++;
   Py_RETURN_NONE;
@@ -218,6 +235,5 @@ int shortcut_init(PyObject *module) {
   (void)module;
   source_index = PyDict_New();
   target_index = PyDict_New();
-  numpy_from_dlpack = package_attribute("numpy", "from_dlpack");
-  return source_index && target_index && numpy_from_dlpack ? 0 : -1;
+  return source_index && target_index ? 0 : -1;
 }

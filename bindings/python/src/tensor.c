@@ -9,13 +9,13 @@
 PyTypeObject *tensor_type;
 
 PyObject *tensor_from_holder(Holder *holder) {
-  allocfunc allocate = (allocfunc)PyType_GetSlot(tensor_type, Py_tp_alloc);
-  Tensor *self = (Tensor *)allocate(tensor_type, 0);
+  Tensor *self = PyObject_New(Tensor, tensor_type);
   if (!self) {
     holder_drop(holder);
     return NULL;
   }
   self->holder = holder;
+  self->weak_references = NULL;
   return (PyObject *)self;
 }
 
@@ -37,7 +37,7 @@ static void tensor_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   if (tensor->weak_references) PyObject_ClearWeakRefs(self);
   holder_drop(tensor->holder);
-  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  PyObject_Free(self);
   Py_DECREF(type);
 }
 
@@ -143,7 +143,7 @@ static int is_host(DLDeviceType type) {
 
 /* Reads a pair of ints, such as an enum's member and an id. */
 static int read_pair(PyObject *pair, const char *name, long *first, long *second) {
-  PyObject *tuple = PySequence_Tuple(pair);
+  PyObject *tuple = PyUnicode_Check(pair) ? NULL : PySequence_Tuple(pair);
   PyErr_Clear();
   if (tuple && PyTuple_Size(tuple) == 2) {
     *first = PyLong_AsLong(PyTuple_GetItem(tuple, 0));
@@ -174,11 +174,32 @@ static int read_stream(PyObject *stream, DLDeviceType device, int64_t *out) {
   return -1;
 }
 
-static PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords) {
-  static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
-  PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", names, &stream, &version, &device, &copy))
-    return NULL;
+static PyObject *dlpack_keywords[4]; /* interned, so that a comparison of addresses finds nearly all */
+
+static int read_dlpack_keywords(PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject **values) {
+  if (count) {
+    PyErr_SetString(PyExc_TypeError, "__dlpack__() takes keyword arguments only");
+    return -1;
+  }
+  for (Py_ssize_t i = 0, given = names ? PyTuple_Size(names) : 0; i < given; i++) {
+    PyObject *name = PyTuple_GetItem(names, i);
+    int found = 0;
+    while (found < 4 && dlpack_keywords[found] != name) found++;
+    for (int k = 0; found == 4 && k < 4; k++)
+      if (PyUnicode_Compare(dlpack_keywords[k], name) == 0) found = k;
+    if (found == 4) {
+      PyErr_Format(PyExc_TypeError, "__dlpack__() has no keyword argument %R", name);
+      return -1;
+    }
+    values[found] = args[i];
+  }
+  return 0;
+}
+
+static PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+  PyObject *values[4] = {Py_None, Py_None, Py_None, Py_None};
+  if (read_dlpack_keywords(args, count, names, values)) return NULL;
+  PyObject *stream = values[0], *version = values[1], *device = values[2], *copy = values[3];
   Holder *holder = ((Tensor *)self)->holder;
   const DLTensor *view = view_of(self);
   long major = 0, minor = 0, type = view->device.device_type, id = view->device.device_id;
@@ -253,7 +274,7 @@ static PyObject *tensor_as_read_only(PyObject *self, PyObject *nothing) {
 /* ---- the type -------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
-    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A capsule that shares the tensor's memory, as the array API standard defines it. Without max_version it is of\n"
      "the form from before DLPack 1.0, which a read-only tensor does not have (BufferError)."},
@@ -315,6 +336,9 @@ static PyType_Spec spec = {
 };
 
 int tensor_init(PyObject *module) {
+  static const char *const NAMES[] = {"stream", "max_version", "dl_device", "copy"};
+  for (int i = 0; i < 4; i++)
+    if (!(dlpack_keywords[i] = PyUnicode_InternFromString(NAMES[i]))) return -1;
   PyObject *type = PyType_FromSpec(&spec);
   if (!type) return -1;
   tensor_type = (PyTypeObject *)type;

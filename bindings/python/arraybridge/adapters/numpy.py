@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +61,8 @@ class NumPy(Adapter):
     name = "numpy"
     import_name = "numpy"
     classes = frozenset({("numpy", "ndarray"), ("numpy", "generic")})
-    consumer: ClassVar[int] = 0x1
+    consumer = 0x1
+    way_in = "numpy array"
 
     def parse_dtype(self, dtype: Any) -> str | None:
         if isinstance(dtype, np.dtype):
@@ -103,7 +104,7 @@ class NumPy(Adapter):
 
     def take(self, tensor: Tensor) -> tuple[Any, str]:
         if tensor._facts[2] & self.consumer:
-            return np.from_dlpack(tensor), "dlpack"  # type: ignore[arg-type]
+            return _native.to_ndarray(tensor), self.way_in
         return view_as_ml_dtype(tensor), "ml_dtypes view"
 
     def prepare(self, dtype: str, shape: tuple[int, ...]) -> None:
