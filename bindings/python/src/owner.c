@@ -177,32 +177,29 @@ Managed *take_capsule(PyObject *capsule) {
 
 /* ---- Python owners --------------------------------------------------------------------------------- */
 
-/* Whether Python code may run on this thread now; then `state` must be given back to leave(). */
-static int enter(PyGILState_STATE *state) {
-  if (!Py_IsInitialized()) return 0;
-  /* Of an interpreter that is ending only the thread that ends it may ask for anything. */
-  if (is_finalizing() && !PyGILState_Check()) return 0;
-  *state = PyGILState_Ensure();
-  return 1;
-}
+static void drop_object(void *object) { Py_DECREF((PyObject *)object); }
 
-void release_python(void *object) {
-  PyGILState_STATE state;
-  if (!enter(&state)) return;
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  Py_DECREF((PyObject *)object);
-  PyErr_Restore(type, value, trace);
-  PyGILState_Release(state);
-}
-
-void release_buffer(void *buffer) {
-  PyGILState_STATE state;
-  if (!enter(&state)) return;
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
+static void drop_buffer(void *buffer) {
   PyBuffer_Release(buffer);
-  PyErr_Restore(type, value, trace);
-  PyGILState_Release(state);
   free(buffer);
 }
+
+/* Runs `drop`, which may run any Python code, if Python code may run on this thread now. */
+static void release(void *owner, void (*drop)(void *)) {
+  PyGILState_STATE state;
+  if (!Py_IsInitialized()) return;
+  int inside = PyGILState_Check();
+  if (!inside) {
+    /* Of an interpreter that is ending only the thread that ends it may ask for anything. */
+    if (is_finalizing()) return;
+    state = PyGILState_Ensure();
+  }
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  drop(owner);
+  PyErr_Restore(type, value, trace);
+  if (!inside) PyGILState_Release(state);
+}
+
+void release_python(void *object) { release(object, drop_object); }
+void release_buffer(void *buffer) { release(buffer, drop_buffer); }

@@ -79,16 +79,14 @@ static Managed *import_object(const SourceRow *row, PyObject *object, int for_nu
 }
 
 /* NumPy takes host memory of any strides as it is, if only the dtype is one of its own. */
-static PyObject *deliver_to_numpy(Managed *managed) {
+static PyObject *deliver_to_numpy(Managed *managed, int checked) {
   ab_tensor_info info = {.struct_size = sizeof info};
-  PyObject *tensor = NULL, *array = NULL;
-  if (ab_detect(&managed->dl_tensor, managed->flags, &info, NULL) == AB_OK && info.accepted_by & AB_CONSUMER_NUMPY) {
-    tensor = tensor_new(managed);
-    array = tensor ? numpy_array(tensor) : NULL;
-    Py_XDECREF(tensor);
-  } else {
+  if (!checked && ab_detect(&managed->dl_tensor, managed->flags, &info, NULL) != AB_OK) {
     ab_release(managed);
+    return NULL;
   }
+  PyObject *tensor = tensor_new(managed), *array = tensor ? numpy_array(tensor) : NULL;
+  Py_XDECREF(tensor);
   return array;
 }
 
@@ -121,7 +119,7 @@ static PyObject *shortcut(PyObject *object, PyObject *to) {
   int for_numpy = target->kind == TARGET_NUMPY;
   Managed *managed = import_object(source, object, for_numpy);
   if (!managed) return NULL;
-  if (for_numpy) return deliver_to_numpy(managed);
+  if (for_numpy) return deliver_to_numpy(managed, source->kind_for_numpy == SOURCE_BUFFER);
   ab_convert_options options = {.struct_size = sizeof options, .consumers = target->consumer};
   managed = convert_managed(managed, &options, NULL);
   return managed ? deliver(target, managed) : NULL;

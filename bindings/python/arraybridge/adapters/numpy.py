@@ -92,7 +92,7 @@ class NumPy(Adapter):
         name = dtype_name(array.dtype)
         return Export(
             _native.wrap(
-                array.__array_interface__["data"][0], array.shape, array.strides, name, 1, 0, array,
+                array.__array_interface__["data"][0], array.shape, array.strides, name, 1, 0, (x, array),
                 not array.flags.writeable, 0,
             ),
             "numpy array",

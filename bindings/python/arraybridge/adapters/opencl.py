@@ -150,7 +150,17 @@ class PyOpenCL(Adapter):
         return array.to_device(self._queue(device, like), np.ascontiguousarray(np.asarray(tensor))), self.uploads
 
     def download(self, x: Any) -> tuple[Tensor, str]:
-        return _native.asdlpack(x.get()), self.downloads
+        if x.flags.forc:
+            return _native.asdlpack(x.get()), self.downloads
+        # PyOpenCL reads whole blocks only: read from the first element's byte to the last one's.
+        reach = [(extent - 1) * step for extent, step in zip(x.shape, x.strides, strict=True)]
+        first = x.offset + sum(step for step in reach if step < 0)
+        last = x.offset + sum(step for step in reach if step > 0) + x.dtype.itemsize
+        block = np.empty(last - first, np.uint8)
+        queue = x.queue if x.queue is not None else self._queue(self.device_of(x), x.context)
+        self.module().enqueue_copy(queue, block, x.base_data, src_offset=first)
+        view: np.ndarray[Any, Any] = np.ndarray(x.shape, x.dtype, block, x.offset - first, x.strides)
+        return _native.asdlpack(view), self.downloads
 
     def prepare(self, dtype: str, shape: tuple[int, ...]) -> None:
         if dtype not in np.sctypeDict:
