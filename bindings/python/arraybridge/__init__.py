@@ -13,27 +13,58 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._native import Tensor, asdlpack, convert
 from ._names02 import NAMES as _NAMES_02
+from ._native import Tensor, asdlpack, convert
 
 if TYPE_CHECKING:
-    from .adapters import Adapter, register
-    from .core import backends, detect, devices, from_dlpack, plan, to_host
+    from .adapters import Adapter as Adapter
+    from .adapters import register as register
+    from .core import backends as backends
+    from .core import detect as detect
+    from .core import devices as devices
+    from .core import from_dlpack as from_dlpack
+    from .core import plan as plan
+    from .core import to_host as to_host
     from .errors import (
-        BackendUnavailableError,
-        CopyRequiredError,
-        FrameworkNotInstalledError,
-        InvalidArgumentError,
-        InvalidMemoryTypeError,
-        InvalidTensorError,
-        MemoryConversionError,
-        ReadOnlyError,
-        UnsupportedDeviceError,
-        UnsupportedDtypeError,
-        UnsupportedLayoutError,
+        BackendUnavailableError as BackendUnavailableError,
     )
-    from .info import Backend, Report, TensorInfo
-    from .paths import get_cmake_dir, get_include, get_library
+    from .errors import (
+        CopyRequiredError as CopyRequiredError,
+    )
+    from .errors import (
+        FrameworkNotInstalledError as FrameworkNotInstalledError,
+    )
+    from .errors import (
+        InvalidArgumentError as InvalidArgumentError,
+    )
+    from .errors import (
+        InvalidMemoryTypeError as InvalidMemoryTypeError,
+    )
+    from .errors import (
+        InvalidTensorError as InvalidTensorError,
+    )
+    from .errors import (
+        MemoryConversionError as MemoryConversionError,
+    )
+    from .errors import (
+        ReadOnlyError as ReadOnlyError,
+    )
+    from .errors import (
+        UnsupportedDeviceError as UnsupportedDeviceError,
+    )
+    from .errors import (
+        UnsupportedDtypeError as UnsupportedDtypeError,
+    )
+    from .errors import (
+        UnsupportedLayoutError as UnsupportedLayoutError,
+    )
+    from .info import Backend as Backend
+    from .info import Device as Device
+    from .info import Report as Report
+    from .info import TensorInfo as TensorInfo
+    from .paths import get_cmake_dir as get_cmake_dir
+    from .paths import get_include as get_include
+    from .paths import get_library as get_library
 
 __version__: str = _native.version()[0]
 

@@ -64,8 +64,10 @@ def row(source: str, targets: list[str]) -> dict[str, Any]:
     command = [sys.executable, "-m", "arraybridge", "--row", source, *targets]
     environment = {**os.environ, "LD_BIND_NOW": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
-        child = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=ROW_TIMEOUT, check=False)
-        output, code = child.stdout, child.returncode
+        child = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=ROW_TIMEOUT, check=False
+        )
+        output, code = child.stdout, str(child.returncode)
     except subprocess.TimeoutExpired as error:
         output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
         code = "timeout"
@@ -81,11 +83,12 @@ def row(source: str, targets: list[str]) -> dict[str, Any]:
 
 def survey(matrix: bool = True) -> dict[str, Any]:
     """Everything that is printed, as JSON has it."""
+    installed = {adapter.name: adapter.installed() for adapter in adapters.every()}
     frameworks = [
-        {"name": adapter.name, "installed": adapter.installed(), "version": adapter.version() if adapter.installed() else ""}
-        for adapter in adapters.every()
+        {"name": name, "installed": there, "version": adapters.named(name).version() if there else ""}
+        for name, there in installed.items()
     ]
-    names = [entry["name"] for entry in frameworks if entry["installed"]]
+    names = [name for name, there in installed.items() if there]
     names.sort(key=lambda name: MATRIX.index(name) if name in MATRIX else len(MATRIX))
     return {
         "version": __version__,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import index
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
@@ -62,7 +63,7 @@ def parse_device(device: Any) -> tuple[int, int] | None:
         kind = DEVICE_TYPES.get({"gpu": "cuda", "host": "cpu", "mps": "metal"}.get(name, name))
         if kind is None or (colon and not number.isdecimal()) or len(number) > 6:
             raise InvalidArgumentError(
-                f"device is {device!r}: expected \"cpu\", \"cuda\", \"cuda:1\", \"opencl:0\", a pair of DLPack's "
+                f'device is {device!r}: expected "cpu", "cuda", "cuda:1", "opencl:0", a pair of DLPack\'s '
                 "numbers, or a framework's device"
             )
         return kind, int(number or 0)
@@ -105,7 +106,7 @@ def _request(device: Any, dtype: Any, copy: Any, layout: Any, stream: Any, writa
     if copy is not None and not isinstance(copy, (bool, np.bool_)):
         raise InvalidArgumentError(f"copy is {protocols.short(copy)}: expected True, False or None")
     if not (layout is None or (isinstance(layout, str) and layout in _LAYOUT)):
-        raise InvalidArgumentError(f"layout is {protocols.short(layout)}: expected \"C\", \"F\", \"keep\" or None")
+        raise InvalidArgumentError(f'layout is {protocols.short(layout)}: expected "C", "F", "keep" or None')
     if not isinstance(writable, (bool, np.bool_)):
         raise InvalidArgumentError(f"writable is {protocols.short(writable)}: expected True or False")
     return Request(
@@ -132,8 +133,8 @@ def parse_stream(stream: Any) -> int:
         handle = getattr(stream, "handle", stream)
         handle = getattr(handle, "value", handle)  # Numba's is a ctypes pointer
     try:
-        number = int(handle)
-    except (TypeError, ValueError):
+        number = index(handle)
+    except Exception:  # whatever the object does when it is asked
         number = -2
     if isinstance(stream, int) and number == 0:
         number = -2  # ambiguous: the array API forbids it
@@ -231,6 +232,8 @@ class _Conversion:
             raise CopyRequiredError(f"copy is False, but {export.protocol} share no memory")
         self.device = export.tensor.__dlpack_device__()
         place = request.device or (target.place(self.device) if target else self.device)
+        if request.stream and {self.device[0], place[0]} <= HOST_READABLE:
+            raise InvalidArgumentError(f"stream is {request.stream}: host memory has none, leave it None")
         if target is not None:
             if place[0] not in target.devices:
                 raise UnsupportedDeviceError(
@@ -315,7 +318,9 @@ class _Conversion:
         """Whether the array is already what a framework with memory of its own would be given."""
         if self.source is not self.target or self.device != place:
             return False
-        return bool(export.tensor._plan(**{**self._options(place, 0), "copy": 0})[2] == 0 and self.request.copy is not True)
+        return bool(
+            export.tensor._plan(**{**self._options(place, 0), "copy": 0})[2] == 0 and self.request.copy is not True
+        )
 
     def _into_its_own(self, export: Export, place: tuple[int, int], target: Adapter) -> tuple[Any, Report]:
         """By the library, into memory that the target has allocated."""
@@ -324,7 +329,7 @@ class _Conversion:
         # What the target takes is the library's to say, of a tensor as it would be.
         _stand_in(tensor, place, dtype)._plan(consumers=target.consumer)
         if request.layout == "F" and len(tensor.shape) > 1:
-            raise UnsupportedLayoutError(f"{target.name} has row-major arrays only: ask for layout=\"C\" or None")
+            raise UnsupportedLayoutError(f'{target.name} has row-major arrays only: ask for layout="C" or None')
         if request.copy is False:
             raise CopyRequiredError(
                 f"copy is False, but {target.name} takes memory of its own context only, and the array is on "
@@ -339,7 +344,9 @@ class _Conversion:
                 target.export(result, Lookup()).tensor, src_stream=export.stream, dst_stream=request.stream
             )
         reasons = names_of(done[1], REASONS)
-        return result, Report(ROUTES[done[0]], reasons, done[2], done[3], done[4], 0.0, f"{export.protocol} > {target.way_in}")
+        return result, Report(
+            ROUTES[done[0]], reasons, done[2], done[3], done[4], 0.0, f"{export.protocol} > {target.way_in}"
+        )
 
     def _by_frameworks(self, export: Export, place: tuple[int, int]) -> tuple[Any, Report]:
         """The same where the library has no driver: by what the frameworks do themselves, through the host."""
@@ -363,7 +370,9 @@ class _Conversion:
         upload = place[0] not in HOST_READABLE
         if upload and (target is None or not target.uploads):
             raise NotImplementedError
-        options = self._options((1, 0), 0 if upload or target is None else target.accepts(request.dtype or tensor.dtype))
+        options = self._options(
+            (1, 0), 0 if upload or target is None else target.accepts(request.dtype or tensor.dtype)
+        )
         if upload:
             options.update(layout=1, copy=0)
         elif passes and options["copy"] == 1:

@@ -142,9 +142,13 @@ class Report:
 
     def __str__(self) -> str:
         why = f" ({', '.join(self.reasons)})" if self.reasons else ""
-        moved = "" if self.zero_copy else (
-            f", {self.passes} pass{'' if self.passes == 1 else 'es'}, "
-            f"{_bytes(self.bytes_read)} read, {_bytes(self.bytes_written)} written"
+        moved = (
+            ""
+            if self.zero_copy
+            else (
+                f", {self.passes} pass{'' if self.passes == 1 else 'es'}, "
+                f"{_bytes(self.bytes_read)} read, {_bytes(self.bytes_written)} written"
+            )
         )
         took = f", {_seconds(self.seconds)}" if self.seconds else ""
         return f"{self.route}{moved}{why}{took}, via {self.protocol}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from html import escape
 from typing import Any
 
@@ -38,9 +39,7 @@ def _cell(cell: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _tables(found: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
-    backends = [
-        [entry["name"], "yes" if entry["available"] else "no", entry["detail"]] for entry in found["backends"]
-    ]
+    backends = [[entry["name"], "yes" if entry["available"] else "no", entry["detail"]] for entry in found["backends"]]
     devices = [
         [entry["device"], entry["backend"], entry["name"], f"{entry['total_memory'] / 2**30:.1f} GiB"]
         for entry in found["devices"]
@@ -63,7 +62,7 @@ def show(found: dict[str, Any]) -> None:
     except ImportError:
         _show_plainly(found)
         return
-    console: Any = Console()
+    console: Any = Console() if sys.stdout.isatty() else Console(width=180)
     console.print(f"[bold]arraybridge {found['version']}[/bold]")
     for title, columns, rows in _tables(found):
         table = Table(*columns, title=title, title_justify="left")
@@ -132,14 +131,15 @@ def as_svg(found: dict[str, Any]) -> str:
     for line, source in enumerate(names):
         y = top + height * line
         parts.append(
-            f'<text x="{left - 10}" y="{y + height / 2 + 4}" font-size="12" text-anchor="end" {text}>{escape(source)}</text>'
+            f'<text x="{left - 10}" y="{y + height / 2 + 4}" font-size="12" text-anchor="end" {text}>'
+            f"{escape(source)}</text>"
         )
         for column, target in enumerate(names):
             first, second, _, fill = _cell(matrix[source][target])
             x = left + width * column
             detail = matrix[source][target].get("error") or matrix[source][target]["protocol"]
             parts.append(
-                f'<g><title>{escape(f"{source} to {target}: {detail}")}</title>'
+                f"<g><title>{escape(f'{source} to {target}: {detail}')}</title>"
                 f'<rect x="{x}" y="{y}" width="{width - 3}" height="{height - 3}" rx="4" fill="{fill}"/>'
                 f'<text x="{x + (width - 3) / 2}" y="{y + 18}" font-size="11" text-anchor="middle" {text}>'
                 f"{escape(first)}</text>"

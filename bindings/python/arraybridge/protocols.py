@@ -130,21 +130,18 @@ def _through_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 def _numbers(x: Any) -> Tensor:
     """Numbers and nested sequences of them, copied."""
     if isinstance(x, (str, dict, set, frozenset)) or x is None:
-        raise InvalidTensorError(
-            f"{short(x)} is a {type(x).__name__}: expected an array, a buffer, or nested numbers"
-        )
+        raise InvalidTensorError(f"{short(x)} is a {type(x).__name__}: expected an array, a buffer, or nested numbers")
     try:
         array = np.array(x)
     except Exception as error:
         raise InvalidTensorError(f"{short(x)} is no array, buffer, or nested numbers: {error}") from error
     if array.dtype.kind not in "biufc":
-        raise InvalidTensorError(
-            f"{short(x)} is a {type(x).__name__}: expected an array, a buffer, or nested numbers"
-        )
+        raise InvalidTensorError(f"{short(x)} is a {type(x).__name__}: expected an array, a buffer, or nested numbers")
     return _through_numpy(array)
 
 
 def short(x: Any) -> str:
+    """What an object looks like, in a message."""
     try:
         text = repr(x)
     except Exception:

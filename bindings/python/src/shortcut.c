@@ -114,8 +114,12 @@ static PyObject *deliver(const TargetRow *row, Managed *managed) {
 static PyObject *shortcut(PyObject *object, PyObject *to) {
   const SourceRow *source = row_of(source_index, (PyObject *)Py_TYPE(object), sources, sizeof *sources);
   if (!source) return NULL;
-  const TargetRow *target = to ? row_of(target_index, to, targets, sizeof *targets) : NULL;
-  if (!target || target->adapter == source->adapter) return NULL;
+  const TargetRow *target = to && to != Py_None ? row_of(target_index, to, targets, sizeof *targets) : NULL;
+  if (!to || to == Py_None || (target && target->adapter == source->adapter)) {
+    Py_INCREF(object);
+    return object;
+  }
+  if (!target) return NULL;
   int for_numpy = target->kind == TARGET_NUMPY;
   Managed *managed = import_object(source, object, for_numpy);
   if (!managed) return NULL;

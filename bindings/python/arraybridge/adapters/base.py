@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -107,11 +108,8 @@ class Adapter:
         """The framework's version, without importing it where its package is known."""
         from importlib import metadata
 
-        for package in (self.import_name.partition(".")[0], self.name):
-            try:
-                return metadata.version(package.replace("_", "-"))
-            except metadata.PackageNotFoundError:
-                continue
+        for package in packages_of(self.import_name.partition(".")[0]):
+            return metadata.version(package)
         loaded = self.loaded()
         return str(getattr(loaded, "__version__", "")) if loaded else ""
 
@@ -216,6 +214,14 @@ class Adapter:
         cls = self.exchange_class() if self.exchange else None
         if cls is not None:
             _native.add_target((self.name, module), number, TO_EXCHANGE, self.consumer, cls, False)
+
+
+@cache
+def packages_of(top: str) -> list[str]:
+    """The installed packages that a top-level module comes from."""
+    from importlib import metadata
+
+    return list(dict.fromkeys(metadata.packages_distributions().get(top, [])))
 
 
 def can_import(top: str) -> bool:

@@ -47,7 +47,7 @@ class Numba(Adapter):
 
     name = "numba"
     import_name = "numba.cuda"
-    classes = frozenset({(top, name) for top in ("numba", "numba_cuda") for name in ("DeviceNDArrayBase", "DeviceNDArray")})
+    classes = frozenset({("numba", "DeviceNDArrayBase"), ("numba_cuda", "DeviceNDArrayBase")})
     consumer = 0x20
     devices = (base.CUDA, base.CUDA_MANAGED)
     way_in = "__cuda_array_interface__"

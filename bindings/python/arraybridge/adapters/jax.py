@@ -10,7 +10,7 @@ import numpy as np
 from .. import _native
 from ..errors import UnsupportedDtypeError
 from . import base
-from .base import Adapter
+from .base import Adapter, Tensor
 from .numpy import dtype_name
 
 __all__ = ["Jax"]
@@ -59,7 +59,7 @@ class Jax(Adapter):
                 f'dtype="{_NARROWER[dtype]}", or call jax.config.update("jax_enable_x64", True) first'
             )
 
-    def take(self, tensor: base.Tensor) -> tuple[Any, str]:
+    def take(self, tensor: Tensor) -> tuple[Any, str]:
         return self.module().dlpack.from_dlpack(tensor), "dlpack"
 
     def shortcut(self, number: int, module: ModuleType) -> None:

@@ -60,8 +60,9 @@ class Mlx(Adapter):
         return _native.parse_dtype({"bool_": "bool"}.get(text[9:], text[9:]))
 
     def prepare(self, dtype: str, shape: tuple[int, ...]) -> None:
-        if dtype in ("float64", "complex128"):
-            raise base.refuse_dtype("MLX", dtype, f'dtype="{dict(float64="float32", complex128="complex64")[dtype]}"')
+        narrower = {"float64": "float32", "complex128": "complex64"}.get(dtype)
+        if narrower:
+            raise base.refuse_dtype("MLX", dtype, f'dtype="{narrower}"')
 
     def take(self, tensor: Tensor) -> tuple[Any, str]:
         return self.module().array(tensor), self.way_in

@@ -17,7 +17,22 @@ __all__ = ["NumPy"]
 
 # What NumPy has itself.
 _NAMES = frozenset(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
 )
 
 # ml_dtypes' types and the library's names agree, but for these.
@@ -52,7 +67,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
             "c": "no other framework has it; make it narrower with x.astype('complex128')",
         }
         raise UnsupportedDtypeError(f"dtype {dtype} is no DLPack type: {hints.get(dtype.kind, 'make numbers of it')}")
-    return dtype.name
+    return str(dtype.name)
 
 
 class NumPy(Adapter):
@@ -122,7 +137,7 @@ def view_as_ml_dtype(tensor: Tensor) -> np.ndarray[Any, Any]:
     dtype = ml_dtype(name)
     if dtype is None:
         raise UnsupportedDtypeError(
-            f"NumPy has no {name}: install ml_dtypes, or ask for another one, dtype=\"float32\" for example"
+            f'NumPy has no {name}: install ml_dtypes, or ask for another one, dtype="float32" for example'
         )
     bits = np.dtype(f"u{dtype.itemsize}")
     numbers: np.ndarray[Any, Any] = np.lib.stride_tricks.as_strided(

@@ -7,7 +7,7 @@ that they allocate.
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -55,7 +55,9 @@ class Pyclesperanto(Adapter):
         return super().module()
 
     def parse_device(self, device: Any) -> tuple[int, int] | None:
-        if not type(device).__module__.startswith("pyclesperanto") or not isinstance(getattr(device, "index", None), int):
+        if not type(device).__module__.startswith("pyclesperanto") or not isinstance(
+            getattr(device, "index", None), int
+        ):
             return None
         return base.OPENCL, device.index
 
@@ -187,7 +189,7 @@ def _of_pyopencl(x: Any) -> Export:
     return Export(tensor, "cl_mem")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _devices() -> list[int]:
     """The handles of all devices, in the order of the platforms."""
     cl = base.import_framework("pyopencl", "pyopencl")
@@ -199,7 +201,7 @@ def _index(device: Any) -> int:
     return known.index(device.int_ptr) if device.int_ptr in known else 0
 
 
-@lru_cache(maxsize=None)
+@cache
 def _default_queue(index: int) -> Any:
     """A queue of our own on a device, for results that no caller's context was named for."""
     cl = base.import_framework("pyopencl", "pyopencl")

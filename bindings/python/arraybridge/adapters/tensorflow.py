@@ -63,4 +63,3 @@ class TensorFlow(Adapter):
         if hasattr(cls, "__dlpack__"):
             _native.add_source(cls, number, base.DLPACK, base.BUFFER, True, (), ())
         # No target: what it takes must be aligned, which the native code does not ask for.
-

@@ -84,12 +84,12 @@ class Torch(Adapter):
         places = {number: name for name, number in self._DEVICES.items()} | {base.ROCM: "cuda"}
         if device is not None and device[0] not in places:
             raise base.bad_device(device, "a device of PyTorch")
-        place = None if device is None else torch.device(places[device[0]], None if device[0] == base.CPU else device[1])
+        place = (
+            None if device is None else torch.device(places[device[0]], None if device[0] == base.CPU else device[1])
+        )
         return x.to(dtype=None if dtype is None else getattr(torch, dtype), device=place, copy=bool(copy))
 
     def shortcut(self, number: int, module: ModuleType) -> None:
         super().shortcut(number, module)
         if self.exchange_class() is not None:
-            _native.add_source(
-                module.Tensor, number, base.EXCHANGE, 0, False, self.no_attributes, self.no_methods
-            )
+            _native.add_source(module.Tensor, number, base.EXCHANGE, 0, False, self.no_attributes, self.no_methods)
