@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import _native
+from .._native import Tensor
 from ..errors import UnsupportedDtypeError
 from . import base
-from .base import Adapter, Tensor
+from .base import Adapter
 from .numpy import dtype_name
 
 __all__ = ["Jax"]

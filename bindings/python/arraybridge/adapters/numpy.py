@@ -16,24 +16,8 @@ from .base import Adapter, Export, Lookup
 __all__ = ["NumPy"]
 
 # What NumPy has itself.
-_NAMES = frozenset(
-    [
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-    ]
-)
+_NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+_NAMES = frozenset(("bool", *_NUMBERS, "complex64", "complex128"))
 
 # ml_dtypes' types and the library's names agree, but for these.
 _ML_NAMES = {"float8_e4m3b11": "float8_e4m3b11fnuz"}
