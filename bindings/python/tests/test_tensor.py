@@ -272,6 +272,8 @@ def test_exchange_api_both_ways() -> None:
 
 
 def test_array_interfaces() -> None:
+    module("torch")
+
     class Interface:
         def __init__(self, **changes: Any) -> None:
             self.x = grid()[:, ::-1]
@@ -310,6 +312,7 @@ def test_a_cuda_array_interface_is_believed_where_nothing_is_read() -> None:
 
 
 def test_struct_fields() -> None:
+    module("torch")
     packed = np.zeros(3, [("a", "u1"), ("b", "f4")])
     with pytest.raises(BufferError, match="multiple"):
         ab.asdlpack(packed["b"])
