@@ -188,17 +188,14 @@ static void drop_buffer(void *buffer) {
 static void release(void *owner, void (*drop)(void *)) {
   PyGILState_STATE state;
   if (!Py_IsInitialized()) return;
-  int inside = PyGILState_Check();
-  if (!inside) {
-    /* Of an interpreter that is ending only the thread that ends it may ask for anything. */
-    if (is_finalizing()) return;
-    state = PyGILState_Ensure();
-  }
+  /* Of an interpreter that is ending only the thread that ends it may ask for anything. */
+  if (is_finalizing() && !PyGILState_Check()) return;
+  state = PyGILState_Ensure();
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   drop(owner);
   PyErr_Restore(type, value, trace);
-  if (!inside) PyGILState_Release(state);
+  PyGILState_Release(state);
 }
 
 void release_python(void *object) { release(object, drop_object); }

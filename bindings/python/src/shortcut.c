@@ -4,6 +4,8 @@
 
 #include "native.h"
 
+#include <stdatomic.h>
+
 /* How the adapters say (arraybridge/adapters) that an object's tensor is had. */
 enum Source { SOURCE_NDARRAY = 1, SOURCE_EXCHANGE = 2, SOURCE_DLPACK = 3, SOURCE_BUFFER = 4 };
 
@@ -30,12 +32,11 @@ typedef struct {
   int legacy;
 } TargetRow;
 
-/* Rows are added while modules are imported, never changed or removed. */
+/* Rows are added, never changed or removed; one is complete before an index leads to it. */
 static SourceRow sources[MAX_SOURCES];
 static TargetRow targets[MAX_TARGETS];
-static int source_count, target_count;
+static atomic_int source_count, target_count;
 static PyObject *source_index, *target_index; /* type, or name or module: number of its row */
-static PyObject *core_convert, *core_asdlpack;
 
 static void *row_of(PyObject *index, PyObject *key, void *rows, size_t size) {
   PyObject *number = PyDict_GetItemWithError(index, key);
@@ -145,8 +146,9 @@ PyObject *py_convert(PyObject *module, PyObject *const *args, Py_ssize_t count, 
   }
   for (Py_ssize_t i = 0; i < keywords; i++)
     if (PyDict_SetItem(dict, PyTuple_GetItem(names, i), args[count + i])) goto done;
-  if (!core_convert && !(core_convert = package_attribute("arraybridge.core", "convert"))) goto done;
-  result = PyObject_Call(core_convert, tuple, dict);
+  PyObject *convert = package_attribute("arraybridge.core", "convert");
+  result = convert ? PyObject_Call(convert, tuple, dict) : NULL;
+  Py_XDECREF(convert);
 done:
   Py_XDECREF(tuple);
   Py_XDECREF(dict);
@@ -161,8 +163,10 @@ PyObject *py_asdlpack(PyObject *module, PyObject *object) {
   } else if (PyBytes_CheckExact(object) || PyByteArray_CheckExact(object)) {
     managed = import_buffer(object);
   } else {
-    if (!core_asdlpack && !(core_asdlpack = package_attribute("arraybridge.core", "asdlpack"))) return NULL;
-    return PyObject_CallFunctionObjArgs(core_asdlpack, object, NULL);
+    PyObject *asdlpack = package_attribute("arraybridge.core", "asdlpack");
+    PyObject *tensor = asdlpack ? PyObject_CallFunctionObjArgs(asdlpack, object, NULL) : NULL;
+    Py_XDECREF(asdlpack);
+    return tensor;
   }
   return tensor_new(managed);
 }
@@ -194,16 +198,16 @@ PyObject *py_add_source(PyObject *module, PyObject *const *args, Py_ssize_t coun
     PyErr_SetString(PyExc_TypeError, "add_source(type, adapter, kind, kind_for_numpy, immutable, attributes, methods)");
     return NULL;
   }
-  if (source_count == MAX_SOURCES || PyDict_GetItemWithError(source_index, args[0])) Py_RETURN_NONE;
-  SourceRow *row = &sources[source_count];
+  int number = PyDict_GetItemWithError(source_index, args[0]) ? MAX_SOURCES : atomic_fetch_add(&source_count, 1);
+  if (number >= MAX_SOURCES) Py_RETURN_NONE;
+  SourceRow *row = &sources[number];
   row->adapter = PyLong_AsLong(args[1]);
   row->kind = (enum Source)PyLong_AsLong(args[2]);
   row->kind_for_numpy = (enum Source)PyLong_AsLong(args[3]);
   row->immutable = PyObject_IsTrue(args[4]);
   if (PyErr_Occurred() || read_names(args[5], row->attributes) || read_names(args[6], row->checks)) return NULL;
   if (row->kind == SOURCE_EXCHANGE && !(row->api = exchange_of((PyTypeObject *)args[0]))) Py_RETURN_NONE;
-  if (add_key(source_index, args[0], source_count)) return NULL;
-  source_count++;
+  if (add_key(source_index, args[0], number)) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -214,8 +218,9 @@ PyObject *py_add_target(PyObject *module, PyObject *const *args, Py_ssize_t coun
     PyErr_SetString(PyExc_TypeError, "add_target(keys, adapter, kind, consumer, type or callable, legacy)");
     return NULL;
   }
-  if (target_count == MAX_TARGETS) Py_RETURN_NONE;
-  TargetRow *row = &targets[target_count];
+  int number = atomic_fetch_add(&target_count, 1);
+  if (number >= MAX_TARGETS) Py_RETURN_NONE;
+  TargetRow *row = &targets[number];
   row->adapter = PyLong_AsLong(args[1]);
   row->kind = (enum Target)PyLong_AsLong(args[2]);
   row->consumer = (uint32_t)PyLong_AsUnsignedLong(args[3]);
@@ -228,8 +233,7 @@ PyObject *py_add_target(PyObject *module, PyObject *const *args, Py_ssize_t coun
   row->call = args[4];
   Py_INCREF(row->call);
   for (Py_ssize_t i = 0; i < PyTuple_Size(args[0]); i++)
-    if (add_key(target_index, PyTuple_GetItem(args[0], i), target_count)) return NULL;
-  target_count++;
+    if (add_key(target_index, PyTuple_GetItem(args[0], i), number)) return NULL;
   Py_RETURN_NONE;
 }
 
