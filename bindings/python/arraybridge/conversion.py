@@ -96,7 +96,8 @@ class IgnoreConversions(ConversionObserver):
         """Drops the record."""
 
 
-_current: ContextVar[ConversionObserver] = ContextVar("arraybridge_observer", default=IgnoreConversions())
+_IGNORE = IgnoreConversions()
+_current: ContextVar[ConversionObserver] = ContextVar("arraybridge_observer", default=_IGNORE)
 
 _MEASURED = ("nbytes", "seconds")
 _KIND = tuple(name for name in ConversionRecord.__dataclass_fields__ if name not in _MEASURED)
@@ -186,7 +187,8 @@ class ConversionCounters(ConversionObserver):
 
 def recorded_conversion(data: Any, source: str, target: str, device: Any) -> Any:
     """``convert(data, target, device=device)``, told to the context's observer if it did anything."""
-    from arraybridge import convert, detect
+    from arraybridge import convert
+    from arraybridge.core import detect
 
     observer = _current.get()
     if not observer.wants_records:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from abc import ABC
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -52,7 +51,8 @@ class DtypeConversion(Enum):
         """The NumPy scalar type of a fixed dtype; None for the two that are none."""
         if self in (DtypeConversion.PRESERVE_INPUT, DtypeConversion.NATIVE_OUTPUT):
             return None
-        return np.dtype(self.value).type
+        scalar: type[np.generic] = np.dtype(self.value).type
+        return scalar
 
     def apply(self, result: Any, memory_type: str, original: Any) -> Any:
         """``result``, an array of ``memory_type`` computed from the array ``original``, in this dtype."""
@@ -63,7 +63,7 @@ class DtypeConversion(Enum):
         return SCALING_FUNCTIONS[memory_type](result, self.numpy_dtype)
 
 
-class DtypeConversionConfig(ABC):
+class DtypeConversionConfig:
     """Carries a call's ``DtypeConversion`` as the ``dtype_config`` argument."""
 
     default_dtype_conversion: DtypeConversion = DtypeConversion.PRESERVE_INPUT

@@ -35,7 +35,7 @@ def dtype_name(dtype: Any) -> str:
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     text = name if isinstance(name, str) else str(dtype).rpartition(".")[2]
     try:
-        return numpy.dtype(text).name  # "float" is "float64"
+        return str(numpy.dtype(text).name)  # "float" is "float64"
     except TypeError:
         return text
 

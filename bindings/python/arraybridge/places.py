@@ -7,7 +7,7 @@ These are arraybridge 0.5's device values. ``convert_memory``, ``stack_slices`` 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
+from typing import TypeAlias
 
 from arraybridge.info import Device
 
@@ -46,7 +46,7 @@ class NamedDevice:
         return f"device:{self.name}"
 
 
-Place = Union[HostDevice, AcceleratorDevice, NamedDevice, Device]
+Place: TypeAlias = HostDevice | AcceleratorDevice | NamedDevice | Device
 
 HOST = HostDevice()
 

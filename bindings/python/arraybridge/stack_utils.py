@@ -12,7 +12,6 @@ from arraybridge._frameworks import FRAMEWORKS, framework
 from arraybridge.converters import GPU_IF_ANY, GpuId, convert_memory, detect_memory_type
 from arraybridge.dtype_scaling import dtype_name
 from arraybridge.types import VALID_GPU_MEMORY_TYPES, MemoryType
-
 from arraybridge.utils import optional_import
 
 
@@ -118,5 +117,5 @@ def _device(kind: Any, array: Any) -> int | None:
 
 def _promoted(names: set[str]) -> str:
     """The dtype that holds the values of all of these; those that NumPy lacks are ml_dtypes'."""
-    import_dtypes = {name: getattr(optional_import("ml_dtypes"), name, None) for name in names}
-    return numpy.result_type(*(numpy.dtype(import_dtypes[name] or name) for name in sorted(names))).name
+    extra = {name: getattr(optional_import("ml_dtypes"), name, None) for name in names}
+    return str(numpy.result_type(*(numpy.dtype(extra[name] or name) for name in sorted(names))).name)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from arraybridge import __version__, _native, adapters, convert, detect
+from arraybridge import __version__, _native, adapters, convert
+from arraybridge.core import detect
 
 from .dlpack.structs import managed
 

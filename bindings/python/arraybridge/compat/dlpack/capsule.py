@@ -106,11 +106,13 @@ class Capsule:
         return dying
 
 
-@PyCapsule_Destructor
-def _run_destructor(address: int) -> None:
+def _destroyed(address: int) -> None:
     destructor = _destructors.pop(address, None)
     if destructor is not None:
         destructor(Capsule._dying(address))
+
+
+_run_destructor = PyCapsule_Destructor(_destroyed)  # one for all, so that none is freed while it runs
 
 
 def _encoded(name: str | bytes | None) -> bytes | None:

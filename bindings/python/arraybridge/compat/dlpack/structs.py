@@ -161,7 +161,7 @@ DLManagedTensorVersioned._fields_ = (
     ("dl_tensor", DLTensor),
 )
 
-_FORMS = {
+_FORMS: dict[bytes, type[DLManagedTensor] | type[DLManagedTensorVersioned]] = {
     DLPACK_CAPSULE_VALID_NAME: DLManagedTensor,
     DLPACK_VERSIONED_CAPSULE_VALID_NAME: DLManagedTensorVersioned,
 }
