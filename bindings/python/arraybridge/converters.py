@@ -10,10 +10,11 @@ from arraybridge import adapters
 from arraybridge._frameworks import Framework, framework, memory_type_name
 from arraybridge.conversion import recorded_conversion
 from arraybridge.errors import InvalidMemoryTypeError, MemoryConversionError
-from arraybridge.places import AcceleratorDevice, HostDevice, NamedDevice, Place
+from arraybridge.info import Device
+from arraybridge.places import AcceleratorDevice
 from arraybridge.types import VALID_MEMORY_TYPES, MemoryType
 
-GpuId: TypeAlias = "int | str | Place | None"
+GpuId: TypeAlias = "int | str | Device | None"
 
 
 class _GpuIfAny(int):
@@ -87,11 +88,11 @@ def _tell(error: MemoryConversionError, source: str, target: str) -> None:
 
 def placement(target: Framework, gpu_id: GpuId) -> Any:
     """What ``convert`` takes as ``device`` for a ``gpu_id``; MemoryConversionError where there is no such GPU."""
-    if target.gpu_kind is None:
+    if target.gpu_kind is None and (gpu_id is None or isinstance(gpu_id, int)):
         return None
     if gpu_id is GPU_IF_ANY and target.has_host and target.gpu_count() == 0:
         gpu_id = None
-    if isinstance(gpu_id, HostDevice):
+    if isinstance(gpu_id, Device) and gpu_id.host_readable:
         gpu_id = None
     elif isinstance(gpu_id, AcceleratorDevice):
         gpu_id = gpu_id.index
@@ -102,10 +103,10 @@ def placement(target: Framework, gpu_id: GpuId) -> Any:
         if 0 <= gpu_id < count:
             return target.device(gpu_id)
         seen = ", ".join(map(str, range(count))) or "none"
-        raise _no_place(target, f"it has no {target.gpu_kind} device {int(gpu_id)}; there are: {seen}")
+        raise _no_place(target, f"it has no {target.gpu_kind or 'GPU'} device {int(gpu_id)}; there are: {seen}")
     if gpu_id is None:
         raise _no_place(target, f"it has no host memory, only {target.gpu_kind} devices")
-    return gpu_id.name if isinstance(gpu_id, NamedDevice) else gpu_id
+    return gpu_id
 
 
 def _no_place(target: Framework, reason: str) -> MemoryConversionError:

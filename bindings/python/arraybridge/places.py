@@ -1,60 +1,83 @@
-"""Where an array lives, without saying by which driver: the host, a numbered accelerator, or a named device.
+"""Devices without a driver: the host, an accelerator by number, a device by name.
 
-These are arraybridge 0.5's device values. ``convert_memory``, ``stack_slices`` and the others that take
-``device=`` take them beside numbers and names such as "cuda:1"; each framework counts its own accelerators.
+These are arraybridge 0.5's device values, and ``Device`` objects as ``devices()`` gives them. Functions that
+take ``device=`` take all of these, beside numbers and names such as "cuda:1".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from arraybridge.info import DEVICE_TYPES, Device
 
-from arraybridge.info import Device
+_CUDA, _OPENCL, _EXT_DEV, _ROCM = 2, 4, 12, 10
 
 
-@dataclass(frozen=True, slots=True)
-class HostDevice:
+class HostDevice(Device):
     """The host's memory."""
 
+    def __init__(self) -> None:
+        super().__init__(1, 0)
+
     @property
     def label(self) -> str:
-        """"host"."""
+        """What records call it: "host"."""
         return "host"
 
+    def __repr__(self) -> str:
+        return "HostDevice()"
 
-@dataclass(frozen=True, slots=True)
-class AcceleratorDevice:
-    """An accelerator by the number that a framework has for it."""
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return HostDevice, ()
 
-    index: int
+
+class AcceleratorDevice(Device):
+    """The accelerator that a framework has under a number: a CUDA device, for pyclesperanto an OpenCL one."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(_CUDA, index)
+
+    @property
+    def index(self) -> int:
+        """The number."""
+        return self.id
 
     @property
     def label(self) -> str:
-        """"accelerator:" and the number."""
-        return f"accelerator:{self.index}"
+        """What records call it: "accelerator:" and the number."""
+        return f"accelerator:{self.id}"
+
+    def __repr__(self) -> str:
+        return f"AcceleratorDevice(index={self.id})"
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return AcceleratorDevice, (self.id,)
 
 
-@dataclass(frozen=True, slots=True)
-class NamedDevice:
-    """A device by a name that ``convert`` knows, such as "opencl:0"."""
+class NamedDevice(Device):
+    """A device by a name that ``convert`` knows, such as "opencl:0"; any other name only stands for itself."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        kind, _, number = name.partition(":")
+        known = kind in DEVICE_TYPES and (not number or number.isdecimal())
+        super().__init__(DEVICE_TYPES[kind] if known else _EXT_DEV, int(number or 0) if known else 0, name)
 
     @property
     def label(self) -> str:
-        """"device:" and the name."""
+        """What records call it: "device:" and the name."""
         return f"device:{self.name}"
 
+    def __repr__(self) -> str:
+        return f"NamedDevice(name={self.name!r})"
 
-Place: TypeAlias = HostDevice | AcceleratorDevice | NamedDevice | Device
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return NamedDevice, (self.name,)
+
 
 HOST = HostDevice()
-
-_ACCELERATORS = frozenset({2, 4, 10})  # CUDA, OpenCL and ROCm devices, which frameworks number
 
 
 def place_of(device: Device) -> HostDevice | AcceleratorDevice | NamedDevice:
     """The value that stands for one of the library's devices."""
     if device.host_readable:
         return HOST
-    return AcceleratorDevice(device.id) if device.type in _ACCELERATORS else NamedDevice(str(device))
+    numbered = device.type in (_CUDA, _OPENCL, _ROCM)
+    return AcceleratorDevice(device.id) if numbered else NamedDevice(str(device))
