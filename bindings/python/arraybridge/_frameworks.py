@@ -12,13 +12,16 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy
 
-from arraybridge import adapters
+from arraybridge import adapters, convert
 from arraybridge.errors import InvalidMemoryTypeError
+from arraybridge.info import HOST_READABLE
 from arraybridge.types import VALID_MEMORY_TYPES, MemoryType
+from arraybridge.utils import optional_import
 
 
 class Framework:
@@ -58,7 +61,8 @@ class Framework:
 
     def gpu_of(self, array: Any) -> int | None:
         """The GPU that an array of this framework is on; None for host memory."""
-        return None
+        kind, number = adapters.named(self.name).device_of(array)
+        return None if kind in HOST_READABLE else number
 
     def select(self, gpu: int) -> None:
         """Makes a GPU the current one of this thread, where the framework has a current one."""
@@ -123,9 +127,19 @@ class Framework:
         """The widest dtype that scaling can compute in."""
         return "float64"
 
+    def promoted(self, dtypes: Iterable[str]) -> str:
+        """The dtype that holds the values of all of these."""
+        extra = optional_import("ml_dtypes")  # those that NumPy lacks
+        known = [numpy.dtype(getattr(extra, each, None) or each) for each in sorted(dtypes)]
+        return str(numpy.result_type(*known).name)
+
     def stack(self, arrays: Sequence[Any]) -> Any:
         """Arrays of one shape, dtype and device along a new first axis."""
         return self.xp.stack(arrays)
+
+    def unstack(self, array: Any) -> list[Any]:
+        """The array's parts along its first axis, views of it where the framework has views."""
+        return [array[index] for index in range(int(array.shape[0]))]
 
     def cast(self, array: Any, dtype: str) -> Any:
         """The array's values in another dtype, as the framework's own cast makes them."""
@@ -191,13 +205,11 @@ class CuPy(Framework):
         return self.module
 
     def gpu_count(self) -> int:
+        cuda = self.module.cuda
         try:
-            return int(self.module.cuda.runtime.getDeviceCount())
+            return int(cuda.runtime.getDeviceCount())
         except Exception:  # CuPy says that there is no driver, or none that works, by an error
             return 0
-
-    def gpu_of(self, array: Any) -> int | None:
-        return int(array.device.id)
 
     def select(self, gpu: int) -> None:
         self.module.cuda.Device(gpu).use()
@@ -205,8 +217,7 @@ class CuPy(Framework):
     @contextmanager
     def own_stream(self, arrays: Sequence[Any]) -> Iterator[list[Any]]:
         cuda = self.module.cuda
-        gpu = self.gpu_of(arrays[0]) if arrays else int(cuda.Device().id)
-        assert gpu is not None
+        gpu = int(arrays[0].device.id)
         with cuda.Device(gpu):
             own = _streams.made.get((self.name, gpu)) or cuda.Stream(non_blocking=True)
             _streams.made[self.name, gpu] = own
@@ -230,7 +241,7 @@ class CuPy(Framework):
         module.get_default_pinned_memory_pool().free_all_blocks()
 
     def constant(self, value: float | int | bool, dtype: str, like: Any) -> Any:
-        with self.module.cuda.Device(self.gpu_of(like)):
+        with self.module.cuda.Device(like.device.id):
             return self.xp.asarray(value, dtype=dtype)
 
 
@@ -325,10 +336,6 @@ class TensorFlow(Framework):
     def gpu_count(self) -> int:
         return len(self.module.config.list_logical_devices("GPU"))
 
-    def gpu_of(self, array: Any) -> int | None:
-        kind, _, number = str(array.device).lower().rpartition(":")
-        return int(number) if kind.endswith("gpu") else None
-
     def stack(self, arrays: Sequence[Any]) -> Any:
         return self.module.stack(list(arrays))
 
@@ -385,12 +392,11 @@ class Jax(Framework):
     def gpu_count(self) -> int:
         return len(self._gpus())
 
-    def gpu_of(self, array: Any) -> int | None:
-        (device,) = array.devices()
-        return None if device.platform == "cpu" else int(device.id)
-
     def widest_float(self, array: Any) -> str:
         return "float64" if self.module.config.jax_enable_x64 else "float32"
+
+    def promoted(self, dtypes: Iterable[str]) -> str:
+        return str(reduce(self.xp.promote_types, sorted(dtypes)))  # without 64-bit types where these are off
 
     def constant(self, value: float | int | bool, dtype: str, like: Any) -> Any:
         return numpy.asarray(value, dtype=dtype)  # JAX puts it where the other operands are
@@ -404,10 +410,8 @@ class Pyclesperanto(Framework):
     out_of_memory_text = ("cl_mem_object_allocation_failure", "cl_out_of_resources", "out of memory")
 
     def gpu_count(self) -> int:
-        return len(self.module.list_available_devices())
-
-    def gpu_of(self, array: Any) -> int | None:
-        return int(array.device.index)
+        module = self.module  # the prototype has another name for it
+        return len(getattr(module, "list_available_devices", module.available_device_names)())
 
     def select(self, gpu: int) -> None:
         self.module.select_device(gpu)
@@ -416,11 +420,26 @@ class Pyclesperanto(Framework):
     def arithmetic(self) -> Framework:
         return FRAMEWORKS["numpy"]  # its kernels compute in float32 at most
 
+    def _by_float32(self, array: Any) -> bool:
+        """Whether its copying kernels, which compute in float32, would change values."""
+        return self.dtype_name(array) in ("int32", "uint32")
+
+    def _from_host(self, array: Any, like: Any) -> Any:
+        return convert(array, self.name, device=self.device(self.gpu_of(like)))
+
+    def unstack(self, array: Any) -> list[Any]:
+        if self._by_float32(array):
+            return [self._from_host(each, array) for each in convert(array, "numpy")]
+        return super().unstack(array)
+
     def stack(self, arrays: Sequence[Any]) -> Any:
-        first = arrays[0]
-        stacked = self.module.create((len(arrays), *first.shape), dtype=first.dtype, device=first.device)
+        first, adapter = arrays[0], adapters.named(self.name)
+        if self._by_float32(first):
+            return self._from_host(numpy.stack([convert(each, "numpy") for each in arrays]), first)
+        shape = (len(arrays), *map(int, first.shape))
+        stacked = adapter.allocate(shape, self.dtype_name(first), adapter.device_of(first), None)
         for index, each in enumerate(arrays):
-            self.module.copy_slice(each, stacked, index, device=first.device)
+            self.module.copy_slice(each, stacked, index)
         return stacked
 
 

@@ -36,6 +36,13 @@ def detect_memory_type(data: Any) -> str | None:
     return adapter.name if adapter is not None and adapter.name in VALID_MEMORY_TYPES else None
 
 
+def is_array(value: Any) -> bool:
+    """Whether ``value`` is an array of a framework that is known; scalars are not."""
+    return isinstance(value, numpy.ndarray) or (
+        not isinstance(value, numpy.generic) and adapters.of(value) is not None
+    )
+
+
 def convert_memory(
     data: Any,
     source_type: str | MemoryType,
@@ -113,4 +120,4 @@ def _no_place(target: Framework, reason: str) -> MemoryConversionError:
     return MemoryConversionError("", target.name, "device selection", f"{target.title}: {reason}")
 
 
-__all__ = ["GPU_IF_ANY", "GpuId", "convert_memory", "detect_memory_type", "placement"]
+__all__ = ["GPU_IF_ANY", "GpuId", "convert_memory", "detect_memory_type", "is_array", "placement"]

@@ -19,9 +19,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
-from arraybridge import adapters, convert
+from arraybridge import convert
 from arraybridge._frameworks import FRAMEWORKS, Framework, memory_type_name
-from arraybridge.converters import GPU_IF_ANY, GpuId, convert_memory, detect_memory_type, placement
+from arraybridge.converters import GPU_IF_ANY, GpuId, convert_memory, detect_memory_type, is_array, placement
 from arraybridge.dtype_scaling import SCALING_FUNCTIONS, restored
 from arraybridge.oom_recovery import _execute_with_oom_recovery
 from arraybridge.slice_processing import process_slices
@@ -193,17 +193,13 @@ def _is_of(array: Any, kind: Framework) -> bool:
     return detect_memory_type(array) == kind.name or (kind.name == "numpy" and isinstance(array, np.ndarray))
 
 
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or (not isinstance(value, np.generic) and adapters.of(value) is not None)
-
-
 def _arrays(value: Any) -> Iterator[Any]:
     """``value`` if it is an array, else those in it if it is a tuple, a list or a dictionary."""
     if isinstance(value, (tuple, list)):
-        yield from filter(_is_array, value)
+        yield from filter(is_array, value)
     elif isinstance(value, dict):
-        yield from filter(_is_array, value.values())
-    elif _is_array(value):
+        yield from filter(is_array, value.values())
+    elif is_array(value):
         yield value
 
 
@@ -216,14 +212,14 @@ def _arguments(call: _Arguments) -> Iterator[Any]:
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """``value`` with ``change`` made to each of its ``_arrays``; the same object where that changes none."""
     if isinstance(value, dict):
-        changed = {key: change(each) if _is_array(each) else each for key, each in value.items()}
+        changed = {key: change(each) if is_array(each) else each for key, each in value.items()}
         return changed if any(changed[key] is not value[key] for key in value) else value
     if isinstance(value, (tuple, list)):
-        items = [change(each) if _is_array(each) else each for each in value]
+        items = [change(each) if is_array(each) else each for each in value]
         if all(new is old for new, old in zip(items, value, strict=True)):
             return value
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return change(value) if _is_array(value) else value
+    return change(value) if is_array(value) else value
 
 
 def memory_types(

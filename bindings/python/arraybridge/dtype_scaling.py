@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 
 from arraybridge._frameworks import FRAMEWORKS, Framework, framework
-from arraybridge.converters import GPU_IF_ANY, GpuId, convert_memory, detect_memory_type
+from arraybridge.converters import GPU_IF_ANY, GpuId, convert_memory, detect_memory_type, is_array
 from arraybridge.types import MemoryType
 from arraybridge.utils import optional_import
 
@@ -50,10 +50,10 @@ def _scale_generic(result: Any, target_dtype: Any, mem_type: str | MemoryType) -
 
     Floating values that become integers are stretched over the whole range of the dtype, by the least and
     the greatest finite value; fractions are cut off. An array of one value, and every other pair of
-    dtypes, is cast by value. Without a ``dtype``, or without the framework, ``result`` comes back as it is.
+    dtypes, is cast by value. What is no array, or any without the framework, comes back as it is.
     """
     kind = framework(mem_type)
-    if not optional_import(kind.name) or not hasattr(result, "dtype"):
+    if not optional_import(kind.name) or not (is_array(result) or isinstance(result, numpy.generic)):
         return result
     name = dtype_name(target_dtype)
     if name in _INTEGERS and is_floating(_dtype_of(result, kind)):
@@ -105,9 +105,8 @@ def _stretched(ops: Framework, array: Any, name: str) -> Any:
     if limits is None or limits[0] == limits[1]:
         return _saturated(ops, work, name)
     low, high = limits
-    scale = max(abs(low), abs(high))
-    if scale > 1e30:  # so that the difference of the limits is finite in float32 too
-        work, low, high = work / scale, low / scale, high / scale
+    if max(abs(low), abs(high)) > 1e30:  # so that the difference of the limits is finite, in float32 too
+        work, low, high = work * 2.0**-60, low * 2.0**-60, high * 2.0**-60
     first, last = _INTEGERS[name]
     unit = (work - low) / (high - low)
     return _saturated(ops, unit * float(last - first) + float(first), name)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy
-
 from arraybridge import convert
 from arraybridge._frameworks import FRAMEWORKS, framework
 from arraybridge.converters import GPU_IF_ANY, GpuId, convert_memory, detect_memory_type
 from arraybridge.dtype_scaling import dtype_name
 from arraybridge.types import VALID_GPU_MEMORY_TYPES, MemoryType
-from arraybridge.utils import optional_import
 
 
 def _is_2d(data: Any) -> bool:
@@ -62,12 +59,12 @@ def stack_slices(
     found = {detect_memory_type(each) for each in slices}
     source = found.pop() if len(found) == 1 else None
     there = FRAMEWORKS[source] if source is not None else kind
-    if source is None or len({_device(there, each) for each in slices}) > 1:
-        slices = [convert(convert_memory(each, _known(each), kind.name, place), kind.name) for each in slices]
+    if source is None or len({there.gpu_of(each) for each in slices}) > 1:
+        slices = [convert_memory(each, _known(each), kind.name, place) for each in slices]
         there = kind
     names = {dtype_name(there.dtype_name(each)) for each in slices}
     if len(names) > 1:
-        common = _promoted(names)
+        common = there.promoted(names)
         slices = [convert(each, there.name, dtype=common) for each in slices]
     stacked = there.stack(slices)
     return convert_memory(stacked, there.name, kind.name, place)
@@ -96,7 +93,7 @@ def unstack_slices(
         raise ValueError(f"Array must be 3D: {_shape(array)}")
     _enforce_gpu_device_requirements(kind.name, place)
     volume = convert_memory(array, _known(array), kind.name, place)
-    return [volume[index] for index in range(volume.shape[0])]
+    return kind.unstack(volume)
 
 
 def _known(array: Any) -> str:
@@ -108,14 +105,3 @@ def _known(array: Any) -> str:
 
 def _shape(data: Any) -> str:
     return str(tuple(data.shape)) if hasattr(data, "shape") else f"{type(data).__name__} has no shape"
-
-
-def _device(kind: Any, array: Any) -> int | None:
-    gpu: int | None = kind.gpu_of(array)
-    return gpu
-
-
-def _promoted(names: set[str]) -> str:
-    """The dtype that holds the values of all of these; those that NumPy lacks are ml_dtypes'."""
-    extra = {name: getattr(optional_import("ml_dtypes"), name, None) for name in names}
-    return str(numpy.result_type(*(numpy.dtype(extra[name] or name) for name in sorted(names))).name)
