@@ -66,6 +66,44 @@ if TYPE_CHECKING:
     from .paths import get_include as get_include
     from .paths import get_library as get_library
 
+if TYPE_CHECKING:  # the names of arraybridge 0.2 and 0.5
+    from .conversion import ConversionCounters as ConversionCounters
+    from .conversion import ConversionObserver as ConversionObserver
+    from .conversion import ConversionRecord as ConversionRecord
+    from .converters import convert_memory as convert_memory
+    from .converters import detect_memory_type as detect_memory_type
+    from .decorators import DtypeConversion as DtypeConversion
+    from .decorators import SliceBySliceRuntimeParameter as SliceBySliceRuntimeParameter
+    from .decorators import cupy as cupy
+    from .decorators import jax as jax
+    from .decorators import memory_types as memory_types
+    from .decorators import numpy as numpy
+    from .decorators import pyclesperanto as pyclesperanto
+    from .decorators import tensorflow as tensorflow
+    from .decorators import torch as torch
+    from .decorators import wrap_dtype_preserving_callable as wrap_dtype_preserving_callable
+    from .dtype_scaling import SCALING_FUNCTIONS as SCALING_FUNCTIONS
+    from .framework_config import _FRAMEWORK_CONFIG as _FRAMEWORK_CONFIG
+    from .framework_ops import _FRAMEWORK_OPS as _FRAMEWORK_OPS
+    from .gpu_cleanup import cleanup_all_gpu_frameworks as cleanup_all_gpu_frameworks
+    from .info import Device as Device
+    from .oom_recovery import _execute_with_oom_recovery as _execute_with_oom_recovery
+    from .places import HOST as HOST
+    from .places import AcceleratorDevice as AcceleratorDevice
+    from .places import HostDevice as HostDevice
+    from .places import NamedDevice as NamedDevice
+    from .slice_processing import process_slices as process_slices
+    from .stack_utils import stack_slices as stack_slices
+    from .stack_utils import unstack_slices as unstack_slices
+    from .types import CPU_MEMORY_TYPES as CPU_MEMORY_TYPES
+    from .types import GPU_MEMORY_TYPES as GPU_MEMORY_TYPES
+    from .types import SUPPORTED_MEMORY_TYPES as SUPPORTED_MEMORY_TYPES
+    from .types import MemoryContractAttribute as MemoryContractAttribute
+    from .types import MemoryType as MemoryType
+    from .utils import _ensure_module as _ensure_module
+    from .utils import _get_device_id as _get_device_id
+    from .utils import _supports_dlpack as _supports_dlpack
+
 __version__: str = _native.version()[0]
 
 # Public names, and the modules that they come from when they are first used.

@@ -43,7 +43,7 @@ def made(name: str, array: np.ndarray[Any, Any]) -> Any:
     """An array of the framework, made by its own means."""
     module: Any = module_of(name)
     return {
-        "numpy": lambda: array.copy(),
+        "numpy": array.copy,
         "cupy": lambda: module.asarray(array),
         "torch": lambda: module.tensor(array),
         "tensorflow": lambda: module.constant(array),

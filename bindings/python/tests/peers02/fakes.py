@@ -93,7 +93,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, Log]:
         scope.use = lambda: setattr(gpus, "device", index)  # type: ignore[attr-defined]
         return scope
 
-    class ndarray:  # noqa: N801
+    class ndarray:
         """An array that is only its device."""
 
         def __init__(self, index: int) -> None:

@@ -74,7 +74,8 @@ def test_consumers(way: str) -> None:
 
 
 def buffers() -> list[Any]:
-    return [b"1234ABCD", bytearray(32), array.array("d", [1.0, 2.0, 3.14]), array.array("l", [1, 2, 3]), memoryview(b"x")]
+    arrays = [array.array("d", [1.0, 2.0, 3.14]), array.array("l", [1, 2, 3])]
+    return [b"1234ABCD", bytearray(32), *arrays, memoryview(b"x")]
 
 
 @pytest.mark.parametrize("source", buffers(), ids=lambda source: type(source).__name__)

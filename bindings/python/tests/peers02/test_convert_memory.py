@@ -108,13 +108,17 @@ def test_members_and_names_mean_the_same() -> None:
         if name == "cupy":
             continue
         module_of(name)
-        by_name, by_member = convert_memory(array, "numpy", name), convert_memory(array, MemoryType.NUMPY, MemoryType(name))
+        by_name = convert_memory(array, "numpy", name)
+        by_member = convert_memory(array, MemoryType.NUMPY, MemoryType(name))
         assert type(by_name) is type(by_member)
 
 
-@pytest.mark.parametrize(("source", "target"), [("invalid", "numpy"), ("numpy", "invalid"), (None, "numpy"), ("numpy", 7)])
+WRONG = [("invalid", "numpy"), ("numpy", "invalid"), (None, "numpy"), ("numpy", 7)]
+
+
+@pytest.mark.parametrize(("source", "target"), WRONG)
 def test_invalid_names(source: Any, target: Any) -> None:
-    with pytest.raises(InvalidMemoryTypeError, match="^Invalid memory type: ") as caught:
+    with pytest.raises(InvalidMemoryTypeError, match=r"^Invalid memory type: ") as caught:
         convert_memory(sample("float32"), source, target, gpu_id=0)
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, MemoryConversionError)

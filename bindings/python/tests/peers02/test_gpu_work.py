@@ -93,7 +93,7 @@ class TestStreams:
         array = module.Tensor if hasattr(module, "Tensor") else module.ndarray
         decorate = getattr(arraybridge, module.__name__)
         inner = decorate(lambda each: each)
-        outer = decorate(lambda each: inner(each))
+        outer = decorate(inner)
         outer(array(0))
         assert sum(line.startswith("enter") for line in log) == 1  # the stream is not entered twice
 
@@ -177,7 +177,7 @@ class TestOutOfMemory:
         assert getattr(arraybridge, module.__name__)(body)(given) is given
         assert len(held) == 3
         assert log.count(freed) == 2
-        assert set(line for line in log if line.startswith("alive")) == {"alive: 0"}
+        assert {line for line in log if line.startswith("alive")} == {"alive: 0"}
 
         held.clear()
         with pytest.raises(fakes.OutOfMemory):

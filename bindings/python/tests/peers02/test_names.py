@@ -11,13 +11,48 @@ import pytest
 
 import arraybridge
 
-ROOT = """MemoryType CPU_MEMORY_TYPES GPU_MEMORY_TYPES SUPPORTED_MEMORY_TYPES convert_memory detect_memory_type
-memory_types numpy cupy torch tensorflow jax pyclesperanto DtypeConversion stack_slices unstack_slices process_slices
-cleanup_all_gpu_frameworks MemoryConversionError SCALING_FUNCTIONS _FRAMEWORK_CONFIG _FRAMEWORK_OPS
-_execute_with_oom_recovery _ensure_module _supports_dlpack _get_device_id""".split()
+ROOT = [
+    "MemoryType",
+    "CPU_MEMORY_TYPES",
+    "GPU_MEMORY_TYPES",
+    "SUPPORTED_MEMORY_TYPES",
+    "convert_memory",
+    "detect_memory_type",
+    "memory_types",
+    "numpy",
+    "cupy",
+    "torch",
+    "tensorflow",
+    "jax",
+    "pyclesperanto",
+    "DtypeConversion",
+    "stack_slices",
+    "unstack_slices",
+    "process_slices",
+    "cleanup_all_gpu_frameworks",
+    "MemoryConversionError",
+    "SCALING_FUNCTIONS",
+    "_FRAMEWORK_CONFIG",
+    "_FRAMEWORK_OPS",
+    "_execute_with_oom_recovery",
+    "_ensure_module",
+    "_supports_dlpack",
+    "_get_device_id",
+]
 
-NEWER = """Device HOST HostDevice AcceleratorDevice NamedDevice ConversionRecord ConversionObserver ConversionCounters
-MemoryContractAttribute SliceBySliceRuntimeParameter wrap_dtype_preserving_callable""".split()
+NEWER = [
+    "Device",
+    "HOST",
+    "HostDevice",
+    "AcceleratorDevice",
+    "NamedDevice",
+    "ConversionRecord",
+    "ConversionObserver",
+    "ConversionCounters",
+    "MemoryContractAttribute",
+    "SliceBySliceRuntimeParameter",
+    "wrap_dtype_preserving_callable",
+]
 
 MODULES = {
     "types": "MemoryType ConversionFunc T CPU_MEMORY_TYPES GPU_MEMORY_TYPES SUPPORTED_MEMORY_TYPES VALID_MEMORY_TYPES "
