@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+import arraybridge
 from arraybridge.places import place_of
 
 
@@ -187,14 +188,13 @@ class ConversionCounters(ConversionObserver):
 
 def recorded_conversion(data: Any, source: str, target: str, device: Any) -> Any:
     """``convert(data, target, device=device)``, told to the context's observer if it did anything."""
-    from arraybridge import convert
-    from arraybridge.core import detect
-
     observer = _current.get()
-    if not observer.wants_records:
-        return convert(data, target, device=device)
-    result, report = convert(data, target, device=device, report=True)
+    if not observer.wants_records:  # without keywords convert needs no Python
+        return arraybridge.convert(data, target) if device is None else arraybridge.convert(data, target, device=device)
+    result, report = arraybridge.convert(data, target, device=device, report=True)
     if result is not data:
+        from arraybridge.core import detect
+
         before, after = detect(data), detect(result)
         observer.record(
             ConversionRecord(

@@ -76,6 +76,8 @@ def convert_memory(
         raise MemoryConversionError(source, target.name, "detection", f"the data is {it_is}, not {source}")
     try:
         place = placement(target, gpu_id if device is GPU_IF_ANY else device)
+        if source == "numpy" and place == "cpu":
+            place = None  # it is there, and convert has a shorter way for those who ask for nothing
         return recorded_conversion(data, source, target.name, place)
     except ImportError as error:
         reason = f"{target.title} is not available: {error}"

@@ -170,7 +170,7 @@ class TestGpuNumbers:
     @pytest.mark.parametrize("target", ["torch", "tensorflow", "jax"])
     def test_not_given(self, asked: list[Any], gpus: int, target: str) -> None:
         convert_memory(sample("float32"), "numpy", target)
-        assert asked == [(target, "cuda:0" if gpus else "cpu")]
+        assert asked == [(target, "cuda:0" if gpus else None)]
 
     @pytest.mark.parametrize(("target", "kind"), [("cupy", "CUDA"), ("pyclesperanto", "OpenCL")])
     def test_not_given_where_there_is_no_host(self, asked: list[Any], gpus: int, target: str, kind: str) -> None:
@@ -198,7 +198,10 @@ class TestGpuNumbers:
     def test_host(self, asked: list[Any], gpus: int, target: str, host: Any) -> None:
         convert_memory(sample("float32"), "numpy", target, host)
         convert_memory(sample("float32"), "numpy", target, device=host)
-        assert asked == [(target, "cpu")] * 2
+        assert asked == [(target, None)] * 2  # where it is
+        asked.clear()
+        convert_memory(made("torch", sample("float32")), "torch", target, host)
+        assert asked == [(target, "cpu")]
 
     @pytest.mark.parametrize("target", ["cupy", "pyclesperanto"])
     def test_host_of_frameworks_that_have_none(self, asked: list[Any], gpus: int, target: str) -> None:
