@@ -38,9 +38,7 @@ def detect_memory_type(data: Any) -> str | None:
 
 def is_array(value: Any) -> bool:
     """Whether ``value`` is an array of a framework that is known; scalars are not."""
-    return isinstance(value, numpy.ndarray) or (
-        not isinstance(value, numpy.generic) and adapters.of(value) is not None
-    )
+    return isinstance(value, numpy.ndarray) or (not isinstance(value, numpy.generic) and adapters.of(value) is not None)
 
 
 def convert_memory(

@@ -117,9 +117,7 @@ def _row(memory_type: MemoryType, kind: Framework) -> dict[str, Any]:
     }
 
 
-_FRAMEWORK_CONFIG: dict[MemoryType, dict[str, Any]] = {
-    each: _row(each, FRAMEWORKS[each.value]) for each in MemoryType
-}
+_FRAMEWORK_CONFIG: dict[MemoryType, dict[str, Any]] = {each: _row(each, FRAMEWORKS[each.value]) for each in MemoryType}
 _FRAMEWORK_CONFIG[MemoryType.NUMPY]["needs_dtype_conversion"] = _numpy_dtype_conversion_needed
 _FRAMEWORK_CONFIG[MemoryType.TORCH]["needs_dtype_conversion"] = _torch_dtype_conversion_needed
 _FRAMEWORK_CONFIG[MemoryType.TENSORFLOW]["validate_dlpack"] = _tensorflow_validate_dlpack
