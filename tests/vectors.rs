@@ -13,6 +13,16 @@ use serde_json::Value;
 
 const PADDED: u64 = 4;
 
+/// Under Miri, one case of so many.
+const SKIP: usize = if cfg!(miri) { 8 } else { 1 };
+
+/// valgrind, which tests/sanitize announces, rounds 64-bit integers to float32 by way of float64.
+fn rounded_twice(from: &str, to: &str) -> bool {
+    from.ends_with("int64")
+        && ["float32", "complex64"].contains(&to)
+        && std::env::var_os("ARRAYBRIDGE_VALGRIND").is_some()
+}
+
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
 }
@@ -127,7 +137,7 @@ fn casts() {
                 let got = &spread[at..][..to_size];
                 let expected = &want[element * to_size..][..to_size];
                 checked += 1;
-                if got != expected && wrong.len() < 40 {
+                if got != expected && wrong.len() < 40 && !rounded_twice(from, to) {
                     let value = &source[element * itemsize..][..itemsize];
                     wrong.push(format!(
                         "{from} {value:02x?} to {to} saturate {saturate} step {step}: {got:02x?}, not {expected:02x?}"
@@ -182,7 +192,7 @@ fn layouts() {
     let index = json("layouts.json");
     let data = bytes("layouts.bin");
     let cases = index["cases"].as_array().or(index.as_array()).unwrap();
-    for case in cases {
+    for case in cases.iter().step_by(SKIP) {
         let name = case["name"].as_str().unwrap();
         let dtype = |value: &Value| DLDataType {
             code: usize_of(&value["code"]) as u8,
@@ -277,7 +287,8 @@ fn casting_rules() {
 /// The tests above again, as a processor with less would run them.
 #[test]
 fn every_instruction_set() {
-    for isa in ["baseline", "avx2"] {
+    let lesser: &[&str] = if cfg!(target_arch = "x86_64") { &["baseline", "avx2"] } else { &["baseline"] };
+    for isa in lesser {
         let this = std::env::current_exe().unwrap();
         let run = std::process::Command::new(this)
             .args(["--skip", "every_instruction_set"])

@@ -5,13 +5,14 @@ use std::sync::OnceLock;
 /// A set of instructions. Those of other architectures are never chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
-    /// What every processor of the architecture has.
+    /// What every processor of the architecture has, without intrinsics where there is [`Isa::Neon`].
     Baseline,
     /// x86-64 with AVX2, F16C, FMA and BMI2.
     Avx2,
     /// x86-64 with AVX-512 F, BW, DQ, VL and VBMI.
     Avx512,
-    /// AArch64.
+    /// AArch64, whose baseline has NEON: transposes use it by name, while casts and copies are what the
+    /// compiler makes of the loops of [`Isa::Baseline`], which is NEON as well.
     Neon,
 }
 
@@ -30,9 +31,14 @@ impl Isa {
         static CHOSEN: OnceLock<Isa> = OnceLock::new();
         *CHOSEN.get_or_init(|| {
             let named = std::env::var("ARRAYBRIDGE_ISA").ok();
-            let named = Isa::NAMES.iter().find(|(name, _)| named.as_deref() == Some(name));
-            named.map(|(_, isa)| *isa).filter(|isa| isa.is_there()).unwrap_or_else(Isa::best)
+            named.and_then(|name| Isa::named(&name)).unwrap_or_else(Isa::best)
         })
+    }
+
+    /// The one with a name, if the processor has it.
+    fn named(name: &str) -> Option<Isa> {
+        let (_, isa) = Isa::NAMES.iter().find(|(its, _)| *its == name)?;
+        isa.is_there().then_some(*isa)
     }
 
     fn best() -> Isa {
@@ -64,6 +70,44 @@ impl Isa {
             Isa::Neon => true,
             #[allow(unreachable_patterns)]
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_the_order_of_the_enum() {
+        for (name, isa) in Isa::NAMES {
+            assert_eq!(isa.name(), name);
+            assert_eq!(Isa::named(name), isa.is_there().then_some(isa));
+        }
+        assert_eq!(Isa::named("sse9"), None);
+    }
+
+    #[test]
+    fn every_architecture_has_its_own() {
+        assert_eq!(Isa::named("baseline"), Some(Isa::Baseline));
+        assert_eq!(Isa::Neon.is_there(), cfg!(target_arch = "aarch64"));
+        if cfg!(target_arch = "aarch64") {
+            assert_eq!(Isa::best(), Isa::Neon);
+        }
+        if !cfg!(target_arch = "x86_64") {
+            assert!(!Isa::Avx2.is_there() && !Isa::Avx512.is_there());
+        }
+    }
+
+    #[test]
+    fn the_environment_chooses() {
+        let named = std::env::var("ARRAYBRIDGE_ISA").unwrap_or_default();
+        match named.as_str() {
+            "baseline" => assert_eq!(Isa::get(), Isa::Baseline),
+            "neon" if cfg!(target_arch = "aarch64") => assert_eq!(Isa::get(), Isa::Neon),
+            "avx2" if Isa::Avx2.is_there() => assert_eq!(Isa::get(), Isa::Avx2),
+            "" => assert_eq!(Isa::get(), Isa::best()),
+            _ => assert!(Isa::get().is_there()),
         }
     }
 }
