@@ -9,22 +9,23 @@ fn readme() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
 }
 
-/// The first block of a language, and the first text block behind it.
-fn example(language: &str) -> (String, String) {
+/// The first block of a language behind a heading or sentence, and the first text block behind that.
+fn example(behind: &str, language: &str) -> (String, String) {
     let readme = readme();
+    let readme = &readme[readme.find(behind).unwrap_or_else(|| panic!("no {behind:?}"))..];
     let block = |text: &str, language: &str| -> (String, usize) {
         let fence = format!("```{language}\n");
         let start = text.find(&fence).unwrap_or_else(|| panic!("no {language} block")) + fence.len();
         let end = start + text[start..].find("```").unwrap();
         (text[start..end].to_owned(), end)
     };
-    let (code, end) = block(&readme, language);
+    let (code, end) = block(readme, language);
     (code, block(&readme[end..], "text").0)
 }
 
 #[test]
 fn the_c_example() {
-    let (code, output) = example("c");
+    let (code, output) = example("## Use it from C", "c");
     assert!(code.lines().count() <= 24, "the example has grown");
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("example.c");
@@ -51,11 +52,21 @@ fn the_c_example() {
 
 #[test]
 fn the_python_example() {
-    let (code, output) = example("python");
+    let (code, output) = example("## Use it from Python", "python");
+    let Some(python) = std::env::var_os("ARRAYBRIDGE_PACKAGE_PYTHON") else {
+        println!("SKIPPED: the Python example: bindings/python/run-tests has not made an environment");
+        return;
+    };
+    assert_eq!(common::succeed(Command::new(python).arg("-c").arg(code)), output);
+}
+
+#[test]
+fn the_ctypes_example() {
+    let (code, output) = example("Without any package", "python");
     let python =
         std::env::var_os("ARRAYBRIDGE_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
     if Command::new(&python).arg("--version").output().is_err() {
-        println!("SKIPPED: the Python example: there is no python3");
+        println!("SKIPPED: the ctypes example: there is no python3");
         return;
     }
     let printed = common::succeed(

@@ -46,7 +46,8 @@ class Request(NamedTuple):
     @property
     def trivial(self) -> bool:
         """Whether the array will do as it is, if it is of the right framework."""
-        return self[:4] in ((None, None, None, None), (None, None, False, None)) and not self.writable
+        kept = self[:4] in ((None, None, None, None), (None, None, False, None))
+        return kept and not self.stream and not self.writable
 
 
 # ---- arguments -----------------------------------------------------------------------------------------
@@ -224,6 +225,8 @@ class _Conversion:
         request, source, target = self.request, self.source, self.target
         if target is source and (source is not None or isinstance(self.x, Tensor)):
             if request.trivial:
+                if source is not None:
+                    source.check_kept(self.x)
                 return self.x, Report("zero copy", (), 0, 0, 0, 0.0, "the same object")
             if source is not None and source.stays(self.x):
                 return self._within(source)

@@ -130,14 +130,33 @@ static PyObject *shortcut(PyObject *object, PyObject *to) {
   return managed ? deliver(target, managed) : NULL;
 }
 
+/* Whether a keyword says what convert would do without it. */
+static int is_default(PyObject *name, PyObject *value) {
+  static const char *const none[] = {"device", "dtype", "copy", "layout", "stream"}, *const no[] = {"writable", "report"};
+  if (value == Py_None)
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+      if (!PyUnicode_CompareWithASCIIString(name, none[i])) return 1;
+  if (value == Py_False)
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+      if (!PyUnicode_CompareWithASCIIString(name, no[i])) return 1;
+  return 0;
+}
+
 PyObject *py_convert(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names) {
   (void)module;
-  if (!names && (count == 2 || count == 1)) {
-    PyObject *result = shortcut(args[0], count == 2 ? args[1] : NULL);
+  Py_ssize_t keywords = names ? PyTuple_Size(names) : 0;
+  if (count == 2 || count == 1) {
+    PyObject *to = count == 2 ? args[1] : NULL;
+    int plain = 1;
+    for (Py_ssize_t i = 0; i < keywords && plain; i++) {
+      PyObject *name = PyTuple_GetItem(names, i), *value = args[count + i];
+      if (!to && !PyUnicode_CompareWithASCIIString(name, "to")) to = value;
+      else plain = is_default(name, value);
+    }
+    PyObject *result = plain ? shortcut(args[0], to) : NULL;
     if (result) return result;
     PyErr_Clear();
   }
-  Py_ssize_t keywords = names ? PyTuple_Size(names) : 0;
   PyObject *tuple = PyTuple_New(count), *dict = keywords ? PyDict_New() : NULL, *result = NULL;
   if (!tuple || (keywords && !dict)) goto done;
   for (Py_ssize_t i = 0; i < count; i++) {

@@ -91,6 +91,11 @@ def test_refusals_say_what_to_do(x: Any, text: str, target: str) -> None:
             call()
 
 
+def test_a_masked_array_is_no_numpy_array() -> None:
+    with pytest.raises(BufferError, match="masked"):
+        ab.convert(np.ma.array([1.0, 2.0], mask=[0, 1]), "numpy")
+
+
 def test_arguments_are_named() -> None:
     x = np.ones(3)
     cases: list[tuple[dict[str, Any], str, type[Exception]]] = [
@@ -105,6 +110,7 @@ def test_arguments_are_named() -> None:
         ({"layout": "G"}, "layout is 'G'", ValueError),
         ({"stream": 0}, "stream is 0", ValueError),
         ({"to": "torch", "stream": 1}, "host memory", ValueError),
+        ({"stream": 1}, "host memory", ValueError),
         ({"writable": 3}, "writable is 3", ValueError),
         ({"to": "numpy", "device": "cuda"}, "cuda:0", ab.UnsupportedDeviceError),
     ]

@@ -153,6 +153,9 @@ class Adapter:
     def check(self, x: Any) -> None:
         """Raises where an array's memory is not its value, with what to call instead."""
 
+    def check_kept(self, x: Any) -> None:
+        """Raises where an object is not even an array of its own framework."""
+
     def export(self, x: Any, lookup: Lookup) -> Export:
         """An array's memory."""
         from .. import protocols

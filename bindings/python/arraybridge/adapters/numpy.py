@@ -82,6 +82,8 @@ class NumPy(Adapter):
         if isinstance(x, np.ma.MaskedArray):
             raise UnsupportedDtypeError("the array is masked, and no other framework has masks: x.filled(value) first")
 
+    check_kept = check
+
     def export(self, x: Any, lookup: Lookup) -> Export:
         self.check(x)
         plain = _native.from_ndarray(x)
