@@ -216,6 +216,9 @@ class CuPy(Framework):
 
     @contextmanager
     def own_stream(self, arrays: Sequence[Any]) -> Iterator[list[Any]]:
+        if not arrays:
+            yield []
+            return
         cuda = self.module.cuda
         gpu = int(arrays[0].device.id)
         with cuda.Device(gpu):
@@ -264,11 +267,11 @@ class Torch(Framework):
 
     @contextmanager
     def own_stream(self, arrays: Sequence[Any]) -> Iterator[list[Any]]:
-        cuda = self.module.cuda
         on_gpu = [each for each in arrays if each.is_cuda]
         if not on_gpu:
             yield []
             return
+        cuda = self.module.cuda
         gpu = on_gpu[0].device.index
         own = _streams.made.get((self.name, gpu)) or cuda.Stream(gpu)
         _streams.made[self.name, gpu] = own

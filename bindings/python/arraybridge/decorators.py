@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeVar, cast, overload
@@ -130,40 +129,36 @@ class _Bridge:
     def _attempt(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], slices: bool
     ) -> Any:
-        given = self._given((args, kwargs))
-        with self._own_stream(given) as handed_over:
+        given, arrays = self._given((args, kwargs))
+        with (self.body or FRAMEWORKS["numpy"]).own_stream(arrays) as handed_over:  # NumPy has none
             result = _by_slices(function, given) if slices else function(*given[0], **given[1])
             if callable(self.contract) and not self.contract(result):
                 raise ValueError(f"Function {function.__name__} violated its output contract")
             handed_over.extend(each for each in _arrays(result) if self._is_bodys(each))
         return self._to_output(result) if isinstance(result, np.generic) else _mapped(result, self._to_output)
 
-    def _given(self, call: _Arguments) -> _Arguments:
-        """The arguments, with the arrays as those of the body."""
-        body = self.body
+    def _given(self, call: _Arguments) -> tuple[_Arguments, list[Any]]:
+        """The arguments, with the arrays as those of the body, and these arrays."""
+        body, place = self.body, self.gpu_id
+        arrays = list(_arguments(call))
         if body is None:
-            return call
-        own = [each for each in _arguments(call) if self._is_bodys(each)]
-        place = self.gpu_id
-        if place is GPU_IF_ANY:  # nothing was asked: where its own arrays are, and these stay there
-            if all(map(self._is_bodys, _arguments(call))):
-                return call
+            return call, []
+        if place is GPU_IF_ANY:  # nothing was asked: the body's own arrays stay, and the others go where these are
+            own = [each for each in arrays if self._is_bodys(each)]
+            if len(own) == len(arrays):
+                return call, arrays
             place = body.gpu_of(own[0]) if own else place
 
         def converted(array: Any) -> Any:
-            if self._is_bodys(array) and self.gpu_id is GPU_IF_ANY:
+            if self.gpu_id is GPU_IF_ANY and self._is_bodys(array):
                 return array
             source = detect_memory_type(array)
             if source is None:
                 return convert(array, body.name, device=placement(body, place))
             return convert_memory(array, source, body.name, place)
 
-        args, kwargs = call
-        return _mapped(args, converted), _mapped(kwargs, converted)
-
-    def _own_stream(self, given: _Arguments) -> AbstractContextManager[list[Any]]:
-        ours = [each for each in _arguments(given) if self._is_bodys(each)]
-        return nullcontext([]) if self.body is None or not ours else self.body.own_stream(ours)
+        given = _mapped(call[0], converted), _mapped(call[1], converted)
+        return given, list(_arguments(given))
 
     def _is_bodys(self, array: Any) -> bool:
         return self.body is not None and _is_of(array, self.body)
