@@ -219,7 +219,10 @@ fn layouts() {
         let to = array(destination.as_mut_ptr(), dtype(&case["to"]), dst, dst_strides.as_deref());
         let (status, message) = copy_into(&from, &to, &options());
         assert_eq!(status, AB_OK, "{name}: {message}");
-        assert_eq!(destination, after, "{name}: {case}");
+        // Miri gives NaNs that come out of a cast any sign, as Rust lets it.
+        if !cfg!(miri) || case["from"] == case["to"] {
+            assert_eq!(destination, after, "{name}: {case}");
+        }
     }
     assert!(cases.len() > 200);
 }
