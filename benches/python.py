@@ -2,8 +2,8 @@
 
     target/python-package/bin/python benches/python.py [--json FILE]
 
-Small arrays show what a call costs. The last row is work: 256 MB of strided uint16 to float32, with the
-peers' spellings that are fastest. What is not installed is named and left out.
+Small arrays show what a call costs. The last two cases are work: 256 MB of strided uint16 to row-major
+float32, in the peers' spellings. What is not installed is named and left out.
 """
 
 from __future__ import annotations
@@ -74,22 +74,25 @@ def cases() -> dict[str, Calls]:
 
 
 def work() -> dict[str, Calls]:
-    """256 MB of every second column, cast."""
+    """256 MB read or written: every second column, and channels last to channels first, both cast."""
     torch = optional("torch")
     if not torch:
         return {}
-    wide = np.ones((8192, 32768), np.uint16)[:, ::2]
-    same = torch.from_numpy(wide.view(np.int16)).view(torch.uint16)
-    return {
-        "256 MB strided uint16 to float32": {
-            OURS: lambda: ab.convert(wide, "torch", dtype="float32"),
-            "torch.from_numpy(x.astype)": lambda: torch.from_numpy(wide.astype(np.float32)),
-            "torch .to(float32)": lambda: same.to(torch.float32),
-            "torch.from_numpy(ascontiguousarray).to": lambda: torch.from_numpy(np.ascontiguousarray(wide)).to(
+    columns = np.ones((8192, 16384), np.uint16)[:, ::2]
+    pictures = np.ones((16, 2048, 1365, 3), np.uint16).transpose(0, 3, 1, 2)
+    found = {}
+    for case, x in (("every second column", columns), ("channels last to first", pictures)):
+        same = torch.from_numpy(x.view(np.int16)).view(torch.uint16)
+        packed = torch.contiguous_format
+        found[f"256 MB, uint16 to float32, {case}"] = {
+            OURS: lambda x=x: ab.convert(x, "torch", dtype="float32"),
+            "torch.from_numpy(x.astype(order='C'))": lambda x=x: torch.from_numpy(x.astype(np.float32, order="C")),
+            "torch .to(float32, contiguous)": lambda t=same: t.to(torch.float32, memory_format=packed),
+            "torch.from_numpy(ascontiguousarray).to": lambda x=x: torch.from_numpy(np.ascontiguousarray(x)).to(
                 torch.float32
             ),
         }
-    }
+    return found
 
 
 def measure(calls: Calls, rounds: int, count: int) -> dict[str, list[float]]:
