@@ -18,9 +18,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 import arraybridge as ab
+import numpy as np
 
 ROUNDS = 25
 CALLS = 1000
@@ -83,11 +82,10 @@ def work() -> dict[str, Calls]:
     found = {}
     for case, x in (("every second column", columns), ("channels last to first", pictures)):
         same = torch.from_numpy(x.view(np.int16)).view(torch.uint16)
-        packed = torch.contiguous_format
         found[f"256 MB, uint16 to float32, {case}"] = {
             OURS: lambda x=x: ab.convert(x, "torch", dtype="float32"),
             "torch.from_numpy(x.astype(order='C'))": lambda x=x: torch.from_numpy(x.astype(np.float32, order="C")),
-            "torch .to(float32, contiguous)": lambda t=same: t.to(torch.float32, memory_format=packed),
+            "torch .to(float32, contiguous)": lambda t=same: t.to(torch.float32, memory_format=torch.contiguous_format),
             "torch.from_numpy(ascontiguousarray).to": lambda x=x: torch.from_numpy(np.ascontiguousarray(x)).to(
                 torch.float32
             ),
