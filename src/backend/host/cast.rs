@@ -1,6 +1,9 @@
 //! Casts of rows. Thirteen real types are cast to each other directly; the formats of at most 8 bits
 //! go through float32, which holds each of them exactly; complex numbers are pairs of reals.
 
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 use std::mem::MaybeUninit;
 
 use super::float::{self, Bf16, F16, SMALL, finite_f32, finite_f64, round_to_odd};
@@ -12,10 +15,12 @@ use crate::dtype::Scalar;
 type RowFn = unsafe fn(*const u8, isize, *mut u8, isize, usize);
 /// Whether `n` elements have equal values on both sides.
 type SameFn = unsafe fn(*const u8, isize, *const u8, isize, usize) -> bool;
+/// A float32 anywhere in memory.
+type Float = MaybeUninit<[u8; 4]>;
 /// Rounds float32, all of them written, to codes, a byte each.
-type EncodeFn = unsafe fn(&[MaybeUninit<f32>], &mut [u8]);
+type EncodeFn = unsafe fn(&[Float], &mut [u8]);
 /// What codes stand for.
-type DecodeFn = unsafe fn(&[u8], &mut [MaybeUninit<f32>]);
+type DecodeFn = unsafe fn(&[u8], &mut [Float]);
 
 /// A real type as it lies in memory.
 trait Real: Copy {
@@ -100,14 +105,25 @@ macro_rules! narrow_float {
         impl Narrow<$float> for $type {
             #[inline(always)]
             fn narrow<const SATURATE: bool>(wide: $float) -> $type {
+                const LOWEST: $float = <$type>::MIN as $float;
+                const HIGHEST: $float = <$type>::MAX as $float;
                 // A power of two that the range ends before, exact in every float.
                 const END: $float = 2.0 * (<$type>::MAX / 2 + 1) as $float;
-                const LOWEST: $float = <$type>::MIN as $float;
+                // NaN becomes the lowest, which is 0 already where there is no sign.
                 let inside = if wide > LOWEST { wide } else { LOWEST };
-                let inside = if inside < END { inside } else { 0.0 };
-                // SAFETY: it is a number that truncates to one of the type.
-                let cut = unsafe { inside.to_int_unchecked::<$through>() } as $type;
-                let cut = if wide >= END { <$type>::MAX } else { cut };
+                let cut = if HIGHEST < END {
+                    let inside = if inside < HIGHEST { inside } else { HIGHEST };
+                    // SAFETY: it is a number that truncates to one of the type.
+                    unsafe { inside.to_int_unchecked::<$through>() as $type }
+                } else {
+                    let below = if inside < END { inside } else { 0.0 };
+                    // SAFETY: as above.
+                    let cut = unsafe { below.to_int_unchecked::<$through>() as $type };
+                    if inside < END { cut } else { <$type>::MAX }
+                };
+                if LOWEST == 0.0 {
+                    return cut;
+                }
                 if wide.is_nan() { 0 } else { cut }
             }
         }
@@ -276,10 +292,10 @@ unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
 /// # Safety
 /// All the values are written.
 #[inline(always)]
-unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[MaybeUninit<f32>], codes: &mut [u8]) {
+unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[Float], codes: &mut [u8]) {
     for (value, code) in values.iter().zip(codes) {
         // SAFETY: the caller has written it.
-        let value = unsafe { value.assume_init() };
+        let value = f32::from_ne_bytes(unsafe { value.assume_init() });
         *code = match FORMAT {
             E8M0 => float::round_e8m0::<SATURATE>(value),
             _ => SMALL[FORMAT].round::<SATURATE>(value),
@@ -288,13 +304,17 @@ unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[MaybeUnini
 }
 
 /// The other way.
+///
+/// # Safety
+/// None needed: it is one of several.
 #[inline(always)]
-fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [MaybeUninit<f32>]) {
+unsafe fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [Float]) {
     for (code, value) in codes.iter().zip(values) {
-        value.write(match FORMAT {
+        let float = match FORMAT {
             E8M0 => float::widen_e8m0(*code),
             _ => SMALL[FORMAT].widen(*code),
-        });
+        };
+        value.write(float.to_ne_bytes());
     }
 }
 
@@ -336,7 +356,7 @@ impl Compiled {
 
 /// The same loops, compiled for a set of instructions.
 macro_rules! compiled {
-    ($name:ident $($feature:literal)?) => {
+    ($name:ident $($decode:ident)::+ $(, $feature:literal $with:ident)?) => {
         mod $name {
             use super::*;
 
@@ -358,7 +378,7 @@ macro_rules! compiled {
             /// As [`super::encode`]; the processor has the instructions.
             $(#[target_feature(enable = $feature)])?
             unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(
-                values: &[MaybeUninit<f32>],
+                values: &[Float],
                 codes: &mut [u8],
             ) {
                 // SAFETY: as the caller says.
@@ -368,15 +388,16 @@ macro_rules! compiled {
             /// # Safety
             /// The processor has the instructions.
             $(#[target_feature(enable = $feature)])?
-            unsafe fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [MaybeUninit<f32>]) {
-                super::decode::<FORMAT>(codes, values)
+            unsafe fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [Float]) {
+                // SAFETY: as the caller says.
+                unsafe { $($decode)::+::<FORMAT>(codes, values) }
             }
 
             pub static COMPILED: Compiled = Compiled {
                 rows: [with_reals!(row_table false), with_reals!(row_table true)],
                 encode: [with_formats!(encode_table false), with_formats!(encode_table true)],
                 decode: with_formats!(decode_table),
-            };
+            }$(.$with())?;
         }
     };
 }
@@ -421,11 +442,11 @@ macro_rules! decode_table {
     };
 }
 
-compiled! { baseline }
+compiled! { baseline super::decode }
 #[cfg(target_arch = "x86_64")]
-compiled! { avx2 "avx2,f16c,fma,bmi2" }
+compiled! { avx2 x86::decode, "avx2,f16c,fma,bmi2" with_f16c }
 #[cfg(target_arch = "x86_64")]
-compiled! { avx512 "avx2,f16c,fma,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi" }
+compiled! { avx512 x86::decode, "avx2,f16c,fma,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi" with_f16c }
 
 /// What a row can be cast to: the reals and [`Odd`].
 trait Output: Copy {}
@@ -494,6 +515,8 @@ pub struct Caster {
     /// From what is read to bool, for imaginary parts.
     truth: RowFn,
     decode: Option<DecodeFn>,
+    /// Whether it is to encode float32, or to decode to it, and no more.
+    direct: bool,
     /// And back, to compare.
     encode: Option<(EncodeFn, DecodeFn)>,
     /// Bytes of an element on each side; of a code, 1.
@@ -513,21 +536,26 @@ impl Caster {
     pub fn new(cast: &Cast) -> Caster {
         let Cast { from, to, saturate, exact, .. } = *cast;
         let real = |scalar: Scalar| scalar.complex_part().unwrap_or(scalar);
+        let (from_real, to_real) = (real(from), real(to));
         let compiled = Compiled::get(Isa::get());
         let decode = |scalar| format_index(scalar).map(|format| compiled.decode[format]);
-        let source = real_index(real(from)).unwrap_or(FLOAT32);
-        let destination = real_index(real(to));
+        let source = real_index(from_real).unwrap_or(FLOAT32);
+        let destination = real_index(to_real);
         // A part of equal type is moved; infinity is not out of its range.
-        let saturate = saturate && real(from) != real(to);
+        let saturate = saturate && from_real != to_real;
         let rows = &compiled.rows[usize::from(saturate)];
-        let encode = format_index(real(to)).map(|format| compiled.encode[usize::from(saturate)][format]);
+        let encode = format_index(to_real).map(|format| compiled.encode[usize::from(saturate)][format]);
+        let float = |scalar| scalar == Scalar::Float32;
+        let encodes = from == Scalar::Float32 && encode.is_some();
+        let decodes = to == Scalar::Float32 && format_index(from).is_some() && !saturate;
         let size = |scalar: Scalar| scalar.bits().div_ceil(8) as usize;
         Caster {
             row: rows[source][destination.unwrap_or(ODD)],
             truth: rows[source][BOOL],
             same: SAME_ROWS[source][destination.unwrap_or(FLOAT32)],
-            decode: decode(real(from)),
-            encode: encode.zip(decode(real(to))),
+            decode: decode(from_real),
+            direct: !exact && (encodes || decodes),
+            encode: encode.zip(decode(to_real)),
             source_size: size(from),
             destination_size: size(to),
             from_complex: from.complex_part().is_some(),
@@ -558,6 +586,19 @@ impl Caster {
         if self.is_plain() && !self.exact {
             // SAFETY: as the caller says.
             unsafe { (self.row)(source, source_size as isize, destination, destination_size as isize, n) };
+            return true;
+        }
+        if self.direct {
+            // SAFETY: as the caller says; a Float and a code may be anywhere.
+            unsafe {
+                if let Some((encode, _)) = self.encode {
+                    let values = std::slice::from_raw_parts(source.cast(), n);
+                    encode(values, std::slice::from_raw_parts_mut(destination, n));
+                } else if let Some(decode) = self.decode {
+                    let values = std::slice::from_raw_parts_mut(destination.cast(), n);
+                    decode(std::slice::from_raw_parts(source, n), values);
+                }
+            }
             return true;
         }
         (0..n).step_by(CHUNK).all(|done| {

@@ -60,11 +60,11 @@ impl Bf16 {
     #[inline(always)]
     pub fn round<const SATURATE: bool>(value: f32) -> Bf16 {
         let bits = value.to_bits();
-        let magnitude = bits & !SIGN;
-        let rounded = (magnitude + 0x7fff + ((magnitude >> 16) & 1)) >> 16;
-        let rounded = if SATURATE { rounded.min(0x7f7f) } else { rounded };
-        let rounded = if magnitude > INFINITY { 0x7fc0 } else { rounded };
-        Bf16((rounded | (bits & SIGN) >> 16) as u16)
+        let upper = bits >> 16;
+        let limit = if SATURATE { 0x7f7f | upper & 0x8000 } else { u32::MAX };
+        // Nothing carries into the sign but from a NaN.
+        let rounded = (bits.wrapping_add(0x7fff + (upper & 1)) >> 16).min(limit);
+        Bf16(if value.is_nan() { upper & 0x8000 | 0x7fc0 } else { rounded } as u16)
     }
 
     /// Exact; bits are kept.
@@ -181,21 +181,51 @@ impl Small {
         let bits = value.to_bits();
         let magnitude = bits & !SIGN;
         let lost = 23 - self.fraction;
-        // Subnormal results: adding a power of two whose unit is the format's smallest step rounds there.
-        let step = f32::from_bits((127 + 1 - self.bias - self.fraction + 23) << 23);
-        let subnormal = (f32::from_bits(magnitude) + step).to_bits().wrapping_sub(step.to_bits());
-        let even = (magnitude >> lost) & 1;
         let rebias = (127 - self.bias) << 23;
-        let normal = magnitude.wrapping_sub(rebias).wrapping_add((1 << (lost - 1)) - 1 + even) >> lost;
-        let code = if magnitude < rebias + (1 << 23) { subnormal } else { normal };
-        let beyond = code > self.largest || magnitude >= INFINITY;
-        let overflow = if SATURATE { self.largest } else { self.overflow };
-        let code = if beyond { overflow } else { code };
-        let negative = bits >> 31;
+        // All that is certainly beyond the largest counts as the code after it.
+        let inside = magnitude.min(((self.largest + 1) << lost) + rebias);
+        // Adding a power of two whose unit is the format's step at this exponent rounds there, and
+        // leaves the number of steps in the low bits; the smallest exponent is the subnormals' too.
+        let smallest = rebias + (1 << 23);
+        let exponent = (inside & INFINITY).max(smallest);
+        let step = exponent + (lost << 23);
+        let steps = (f32::from_bits(inside) + f32::from_bits(step)).to_bits().wrapping_sub(step);
+        let code = steps.wrapping_add((exponent - smallest) >> lost);
+        let highest = if SATURATE { self.largest } else { self.overflow };
+        let code = if highest == self.largest { code.min(highest) } else { code };
         let no_sign = self.unsigned_zero && (code == 0 || code == 0x80);
-        let signed = if no_sign { code } else { code | (negative * self.sign) };
-        let nan = if negative == 0 { self.nan[0] } else { self.nan[1] };
-        if magnitude > INFINITY { nan } else { signed as u8 }
+        let sign = (bits & SIGN) >> (31 - self.sign.trailing_zeros());
+        let signed = if no_sign { code } else { code | sign };
+        // What is beyond may be NaN already.
+        if !SATURATE && self.overflow == u32::from(self.nan[0]) {
+            return signed as u8;
+        }
+        let nan = u32::from(if sign == 0 { self.nan[0] } else { self.nan[1] });
+        (if magnitude > INFINITY { nan } else { signed }) as u8
+    }
+
+    /// Whether float16 has an exponent of its own for each of the format.
+    pub const fn fits_half(self) -> bool {
+        (self.first_special - 1) >> self.fraction < 31
+    }
+
+    /// What a code stands for, as the bits of a float16, in units of [`Small::half_scale`].
+    #[inline(always)]
+    pub fn half(self, code: u8) -> u16 {
+        let code = u16::from(code);
+        let (sign, first_special) = (self.sign as u16, self.first_special as u16);
+        let magnitude = code & (sign - 1);
+        let finite = magnitude << (10 - self.fraction);
+        let is_infinity = magnitude == self.overflow as u16 && self.overflow as u8 != self.nan[0];
+        let special = if is_infinity { 0x7c00 } else { 0x7e00 };
+        let half = if magnitude >= first_special { special } else { finite };
+        let half = if self.unsigned_zero && code & 0xff == 0x80 { 0x7e00 } else { half };
+        half | (code & sign) << (15 - self.sign.trailing_zeros())
+    }
+
+    /// The power of two that the exponents' biases differ by.
+    pub const fn half_scale(self) -> f32 {
+        f32::from_bits((127 + 15 - self.bias) << 23)
     }
 
     /// What a code stands for, exactly. Bits above a code of less than 8 do not matter.
