@@ -1,11 +1,13 @@
 //! Casts of rows. Thirteen real types are cast to each other directly; the formats of at most 8 bits
 //! go through float32, which holds each of them exactly; complex numbers are pairs of reals.
 
+mod kernel;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::mem::MaybeUninit;
 
+pub use self::kernel::CastKernel;
 use super::float::{self, Bf16, F16, SMALL, finite_f32, finite_f64, round_to_odd};
 use super::isa::Isa;
 use crate::backend::job::Cast;
@@ -272,9 +274,7 @@ unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
     // The same loop with one or both steps constant is vectorised.
     if destination_step == destination_size as isize {
         if source_step == source_size as isize {
-            for index in 0..n {
-                cast((index * source_size) as isize, (index * destination_size) as isize);
-            }
+            in_blocks(n, |index| cast((index * source_size) as isize, (index * destination_size) as isize));
         } else {
             for index in 0..n {
                 cast(index as isize * source_step, (index * destination_size) as isize);
@@ -287,20 +287,53 @@ unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
     }
 }
 
+/// Does something to each of `n` elements, and may do it to some of them twice.
+#[inline(always)]
+fn in_blocks(n: usize, mut each: impl FnMut(usize)) {
+    if n < BLOCK {
+        (0..n).for_each(each);
+    } else {
+        each_range(n, n, |start, end| (start..end).for_each(&mut each));
+    }
+}
+
+/// Elements for which a loop is vectorised whole.
+const BLOCK: usize = 64;
+
+/// Covers `n` elements, a block at least, with ranges of whole blocks, of `most` or fewer. The last one
+/// ends at the end, and may begin before the one before it ends: a block of its own, so that nothing is
+/// left to a loop without vectors.
+#[inline(always)]
+fn each_range(n: usize, most: usize, mut range: impl FnMut(usize, usize)) {
+    let whole = n / BLOCK * BLOCK;
+    let (mut start, mut end) = (0, most.min(whole));
+    // One loop for both kinds: by itself, the last block would be unrolled rather than vectorised.
+    loop {
+        range(start, end);
+        if end == n {
+            return;
+        }
+        (start, end) = if end < whole { (end, whole.min(end + most)) } else { (n - BLOCK, n) };
+    }
+}
+
 /// Rounds to a small format, by its place in [`SMALL`].
 ///
 /// # Safety
 /// All the values are written.
 #[inline(always)]
 unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[Float], codes: &mut [u8]) {
-    for (value, code) in values.iter().zip(codes) {
-        // SAFETY: the caller has written it.
-        let value = f32::from_ne_bytes(unsafe { value.assume_init() });
-        *code = match FORMAT {
+    let n = values.len().min(codes.len());
+    in_blocks(n, |index| {
+        // SAFETY: index stays below n; the caller has written the value.
+        let value = f32::from_ne_bytes(unsafe { values.get_unchecked(index).assume_init() });
+        let code = match FORMAT {
             E8M0 => float::round_e8m0::<SATURATE>(value),
             _ => SMALL[FORMAT].round::<SATURATE>(value),
         };
-    }
+        // SAFETY: as above.
+        unsafe { *codes.get_unchecked_mut(index) = code };
+    });
 }
 
 /// The other way.
@@ -309,13 +342,16 @@ unsafe fn encode<const FORMAT: usize, const SATURATE: bool>(values: &[Float], co
 /// None needed: it is one of several.
 #[inline(always)]
 unsafe fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [Float]) {
-    for (code, value) in codes.iter().zip(values) {
+    let n = codes.len().min(values.len());
+    in_blocks(n, |index| {
+        // SAFETY: index stays below n.
+        let (code, value) = unsafe { (*codes.get_unchecked(index), values.get_unchecked_mut(index)) };
         let float = match FORMAT {
-            E8M0 => float::widen_e8m0(*code),
-            _ => SMALL[FORMAT].widen(*code),
+            E8M0 => float::widen_e8m0(code),
+            _ => SMALL[FORMAT].widen(code),
         };
         value.write(float.to_ne_bytes());
-    }
+    });
 }
 
 /// The place of float8_e8m0fnu, behind [`SMALL`].
@@ -505,7 +541,7 @@ fn real_index(scalar: Scalar) -> Option<usize> {
 }
 
 /// Elements that go through buffers at a time: they stay in the first cache.
-pub const CHUNK: usize = 256;
+const CHUNK: usize = 256;
 
 /// A cast that is ready to run.
 pub struct Caster {
@@ -545,7 +581,6 @@ impl Caster {
         let saturate = saturate && from_real != to_real;
         let rows = &compiled.rows[usize::from(saturate)];
         let encode = format_index(to_real).map(|format| compiled.encode[usize::from(saturate)][format]);
-        let float = |scalar| scalar == Scalar::Float32;
         let encodes = from == Scalar::Float32 && encode.is_some();
         let decodes = to == Scalar::Float32 && format_index(from).is_some() && !saturate;
         let size = |scalar: Scalar| scalar.bits().div_ceil(8) as usize;

@@ -20,8 +20,8 @@ mod walk;
 
 use std::fmt;
 
-use self::cast::Caster;
-use self::kernel::{CastKernel, Move, MoveBits, Sides};
+use self::cast::{CastKernel, Caster};
+use self::kernel::{Move, MoveBits, Sides};
 use super::job::{Transfer, Work};
 use super::{Backend, DeviceInfo, Memory, MemoryKind, PointerInfo};
 use crate::dlpack::raw::{DLDevice, device_type};

@@ -290,7 +290,7 @@ impl Matrix {
     /// # Safety
     /// The element is within the matrix.
     #[inline(always)]
-    unsafe fn from(&self, size: usize, row: usize, column: usize) -> *const u8 {
+    pub unsafe fn from(&self, size: usize, row: usize, column: usize) -> *const u8 {
         // SAFETY: the caller's.
         unsafe { self.source.offset(row as isize * self.source_row + (column * size) as isize) }
     }
@@ -298,7 +298,7 @@ impl Matrix {
     /// # Safety
     /// The element is within the matrix.
     #[inline(always)]
-    unsafe fn to(&self, size: usize, row: usize, column: usize) -> *mut u8 {
+    pub unsafe fn to(&self, size: usize, row: usize, column: usize) -> *mut u8 {
         // SAFETY: the caller's.
         unsafe { self.destination.offset(column as isize * self.destination_row + (row * size) as isize) }
     }
@@ -891,10 +891,8 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
 /// # Safety
 /// `buffer` is readable and writable from there to the end of the bytes, which are a line at least
 /// unless they are the last, and `to` is writable.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bool, last: bool) {
-    use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
+pub unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bool, last: bool) {
     // SAFETY: as the caller vouches; `from` and `to` move together, and `to` is aligned in the loop.
     unsafe {
         let start = buffer.add(LINE);
@@ -907,10 +905,14 @@ unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bool, 
             (from, to) = (from.wrapping_add(past + head), to.wrapping_add(past + head));
         }
         while end as usize - from as usize >= LINE {
+            #[cfg(target_arch = "x86_64")]
             for part in 0..LINE / 16 {
+                use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
                 let value = _mm_loadu_si128(from.add(16 * part).cast());
                 _mm_stream_si128(to.add(16 * part).cast(), value);
             }
+            #[cfg(not(target_arch = "x86_64"))]
+            from.copy_to_nonoverlapping(to, LINE);
             (from, to) = (from.add(LINE), to.add(LINE));
         }
         if last {
@@ -934,7 +936,7 @@ unsafe fn streamed(_matrix: &Matrix, _transpose: TransposeFn, _size: usize) -> b
 
 /// Puts what was written around the caches before what is written from now on.
 #[inline(always)]
-fn fence() {
+pub fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is always there.
     unsafe {

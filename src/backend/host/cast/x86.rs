@@ -2,8 +2,9 @@
 //! neither flush subnormals nor look at the rounding mode, whatever the control register says.
 
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
-use super::{Compiled, F16 as Half, Float, SMALL};
+use super::{BLOCK, Compiled, F16 as Half, Float, SMALL, each_range};
 use crate::dtype::Scalar;
 
 const F16: usize = Scalar::Float16 as usize;
@@ -29,16 +30,21 @@ unsafe fn widen(
     destination_step: isize,
     n: usize,
 ) {
-    let whole = if (source_step, destination_step) == (2, 4) { n & !7 } else { 0 };
-    // SAFETY: all of it is below n.
-    unsafe {
-        for index in (0..whole).step_by(8) {
-            let halves = _mm_loadu_si128(source.add(2 * index).cast());
-            _mm256_storeu_ps(destination.add(4 * index).cast(), _mm256_cvtph_ps(halves));
-        }
-        let (source, destination) = (source.add(2 * whole), destination.add(4 * whole));
-        super::row::<Half, f32, false>(source, source_step, destination, destination_step, n - whole);
+    if (source_step, destination_step) != (2, 4) || n < BLOCK {
+        // SAFETY: the caller's.
+        return unsafe {
+            super::row::<Half, f32, false>(source, source_step, destination, destination_step, n)
+        };
     }
+    each_range(n, n, |start, end| {
+        for index in (start..end).step_by(8) {
+            // SAFETY: a range is of whole blocks within n.
+            unsafe {
+                let halves = _mm_loadu_si128(source.add(2 * index).cast());
+                _mm256_storeu_ps(destination.add(4 * index).cast(), _mm256_cvtph_ps(halves));
+            }
+        }
+    });
 }
 
 /// # Safety
@@ -52,22 +58,27 @@ unsafe fn round<const SATURATE: bool>(
     n: usize,
 ) {
     const LARGEST: f32 = 65504.0;
-    let whole = if (source_step, destination_step) == (4, 2) { n & !7 } else { 0 };
-    // SAFETY: all of it is below n.
-    unsafe {
-        for index in (0..whole).step_by(8) {
-            let mut values = _mm256_loadu_ps(source.add(4 * index).cast());
-            if SATURATE {
-                // The second operand is the result where one is NaN.
-                values = _mm256_min_ps(_mm256_set1_ps(LARGEST), values);
-                values = _mm256_max_ps(_mm256_set1_ps(-LARGEST), values);
-            }
-            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values);
-            _mm_storeu_si128(destination.add(2 * index).cast(), halves);
-        }
-        let (source, destination) = (source.add(4 * whole), destination.add(2 * whole));
-        super::row::<f32, Half, SATURATE>(source, source_step, destination, destination_step, n - whole);
+    if (source_step, destination_step) != (4, 2) || n < BLOCK {
+        // SAFETY: the caller's.
+        return unsafe {
+            super::row::<f32, Half, SATURATE>(source, source_step, destination, destination_step, n)
+        };
     }
+    each_range(n, n, |start, end| {
+        for index in (start..end).step_by(8) {
+            // SAFETY: a range is of whole blocks within n.
+            unsafe {
+                let mut values = _mm256_loadu_ps(source.add(4 * index).cast());
+                if SATURATE {
+                    // The second operand is the result where one is NaN.
+                    values = _mm256_min_ps(_mm256_set1_ps(LARGEST), values);
+                    values = _mm256_max_ps(_mm256_set1_ps(-LARGEST), values);
+                }
+                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values);
+                _mm_storeu_si128(destination.add(2 * index).cast(), halves);
+            }
+        }
+    });
 }
 
 /// What codes of a small format stand for: each moved to where float16 has its sign, exponent and
@@ -83,23 +94,27 @@ pub unsafe fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [Float]) {
         // SAFETY: none needed.
         _ => return unsafe { super::decode::<FORMAT>(codes, values) },
     };
-    const CHUNK: usize = 256;
-    let mut halves = [0u16; CHUNK];
-    for (codes, values) in codes.chunks(CHUNK).zip(values.chunks_mut(CHUNK)) {
-        for (half, code) in halves.iter_mut().zip(codes) {
-            *half = SMALL[FORMAT].half(*code);
-        }
-        let (eights, rest) = values.as_chunks_mut::<8>();
-        let (half_eights, _) = halves.as_chunks::<8>();
-        for (values, halves) in eights.iter_mut().zip(half_eights) {
-            // SAFETY: eight of each.
-            unsafe {
-                let wide = _mm256_cvtph_ps(_mm_loadu_si128(halves.as_ptr().cast()));
+    let n = codes.len().min(values.len());
+    if n < BLOCK {
+        // SAFETY: none needed.
+        return unsafe { super::decode::<FORMAT>(codes, values) };
+    }
+    let (codes, values) = (codes.as_ptr(), values.as_mut_ptr());
+    const MOST: usize = 4 * BLOCK;
+    let mut halves = [const { MaybeUninit::<u16>::uninit() }; MOST];
+    each_range(n, MOST, |start, end| {
+        let n = end - start;
+        // SAFETY: a range is of whole blocks within n, MOST at most.
+        unsafe {
+            let (codes, values) = (codes.add(start), values.add(start));
+            for (index, half) in halves[..n].iter_mut().enumerate() {
+                half.write(SMALL[FORMAT].half(codes.add(index).read()));
+            }
+            for index in (0..n).step_by(8) {
+                let wide = _mm256_cvtph_ps(_mm_loadu_si128(halves.as_ptr().add(index).cast()));
                 let scaled = if scale == 1.0 { wide } else { _mm256_mul_ps(wide, _mm256_set1_ps(scale)) };
-                _mm256_storeu_ps(values.as_mut_ptr().cast(), scaled);
+                _mm256_storeu_ps(values.add(index).cast(), scaled);
             }
         }
-        // SAFETY: none needed.
-        unsafe { super::decode::<FORMAT>(&codes[codes.len() - rest.len()..], rest) }
-    }
+    });
 }

@@ -1,0 +1,415 @@
+//! Casts of the elements of a job: rows, and casts fused with a transpose.
+
+use std::mem::MaybeUninit;
+
+use super::{CHUNK, Caster};
+use crate::backend::host::bits;
+use crate::backend::host::copy::{self, CopyFn};
+use crate::backend::host::isa::Isa;
+use crate::backend::host::kernel::Sides;
+use crate::backend::host::transpose::{self, How, LINE, Matrix, TransposeFn};
+use crate::backend::host::walk::Kernel;
+
+/// Bytes of the largest element: complex128.
+const LARGEST: usize = 16;
+
+/// Casts elements.
+pub struct CastKernel {
+    sides: Sides,
+    caster: Caster,
+    /// Bits of a code, where a side counts bits.
+    from_bits: Option<u32>,
+    to_bits: Option<u32>,
+    gather: Option<CopyFn>,
+    scatter: Option<CopyFn>,
+    /// For elements of the source.
+    transpose: Option<TransposeFn>,
+    /// Whether the result is written around the caches.
+    streams: bool,
+}
+
+impl CastKernel {
+    /// For a cast of so many elements; the bits of a code where a side counts bits.
+    pub fn new(
+        sides: Sides,
+        caster: Caster,
+        elements: usize,
+        (from_bits, to_bits): (Option<u32>, Option<u32>),
+    ) -> CastKernel {
+        let isa = Isa::get();
+        let (source_size, destination_size) = caster.sizes();
+        let in_bytes = from_bits.is_none() && to_bits.is_none();
+        let bytes = elements.saturating_mul(destination_size);
+        CastKernel {
+            sides,
+            caster,
+            gather: copy::for_size(isa, source_size),
+            scatter: copy::for_size(isa, destination_size),
+            transpose: transpose::for_size(isa, source_size).filter(|_| in_bytes),
+            from_bits,
+            to_bits,
+            streams: in_bytes && cfg!(target_arch = "x86_64") && bytes >= transpose::STREAM_FROM,
+        }
+    }
+
+    /// Reads elements to where they follow each other.
+    ///
+    /// # Safety
+    /// They are part of the job, and there is room for them.
+    unsafe fn gather(&self, (from, step): (i64, i64), buffer: *mut u8, n: usize) {
+        let source = self.sides.source;
+        // SAFETY: as the caller says.
+        unsafe {
+            if let Some(count) = self.from_bits {
+                for index in 0..n {
+                    buffer.add(index).write(bits::read(source, from + index as i64 * step, count));
+                }
+            } else if let Some(gather) = self.gather {
+                let size = self.caster.sizes().0;
+                gather(source.offset(from as isize), step as isize, buffer, size as isize, n);
+            }
+        }
+    }
+
+    /// Writes elements that follow each other.
+    ///
+    /// # Safety
+    /// As [`CastKernel::gather`].
+    unsafe fn scatter(&self, buffer: *const u8, (to, step): (i64, i64), n: usize) {
+        let destination = self.sides.destination;
+        // SAFETY: as the caller says.
+        unsafe {
+            if let Some(count) = self.to_bits {
+                for index in 0..n {
+                    bits::write(destination, to + index as i64 * step, count, buffer.add(index).read());
+                }
+            } else if let Some(scatter) = self.scatter {
+                let size = self.caster.sizes().1;
+                scatter(buffer, size as isize, destination.offset(to as isize), step as isize, n);
+            }
+        }
+    }
+
+    /// Casts elements that follow each other on both sides, and writes them around the caches. What is
+    /// `carried` are the bytes before the first, in the end those before the next, unless there is none.
+    ///
+    /// # Safety
+    /// As [`Caster::run`]; unless they are the last, they take a line at least.
+    unsafe fn run_around(
+        &self,
+        source: *const u8,
+        destination: *mut u8,
+        n: usize,
+        carried: &mut Line,
+        (first, last): (bool, bool),
+    ) -> bool {
+        let (source_size, destination_size) = self.caster.sizes();
+        let mut stage = Buffer::<{ LINE + STAGE + LINE * LARGEST }>::new();
+        let stage = stage.start();
+        let some = STAGE / destination_size;
+        // SAFETY: within the caller's elements, and the stage, which begins with a line.
+        unsafe {
+            stage.cast::<Line>().write(*carried);
+            let mut done = 0;
+            while done < n {
+                // Less than a line is not left for the end.
+                let count = if n - done < some + LINE { n - done } else { some };
+                if !self.caster.run(source.add(done * source_size), stage.add(LINE), count) {
+                    return false;
+                }
+                let to = destination.add(done * destination_size);
+                let (first, last) = (first && done == 0, last && done + count == n);
+                transpose::write_around(stage, to, count * destination_size, first, last);
+                done += count;
+            }
+            *carried = stage.cast::<Line>().read();
+        }
+        true
+    }
+}
+
+/// Bytes that are cast before they are written around the caches.
+const STAGE: usize = 4 << 10;
+/// Bytes of a row from which on that is worth it.
+const LONG_ROW: usize = 4 << 10;
+
+/// Bytes of a line, that are written or not.
+type Line = [MaybeUninit<u8>; LINE];
+const NOTHING: Line = [const { MaybeUninit::uninit() }; LINE];
+
+/// Bytes on the stack.
+#[repr(align(64))]
+struct Buffer<const BYTES: usize>([MaybeUninit<u8>; BYTES]);
+
+impl<const BYTES: usize> Buffer<BYTES> {
+    #[inline(always)]
+    fn new() -> Self {
+        Buffer([const { MaybeUninit::uninit() }; BYTES])
+    }
+
+    #[inline(always)]
+    fn start(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+impl Kernel for CastKernel {
+    fn steps(&self) -> (i64, i64) {
+        let (source_size, destination_size) = self.caster.sizes();
+        let step = |bits: Option<u32>, size: usize| bits.map_or(size as i64, i64::from);
+        (step(self.from_bits, source_size), step(self.to_bits, destination_size))
+    }
+
+    fn transposes(&self) -> bool {
+        self.transpose.is_some()
+    }
+
+    unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
+        let (source_size, destination_size) = self.caster.sizes();
+        let from_direct = self.from_bits.is_none() && from.1 == source_size as i64;
+        let to_direct = self.to_bits.is_none() && to.1 == destination_size as i64;
+        if from_direct && to_direct {
+            // SAFETY: as the caller says.
+            unsafe {
+                let source = self.sides.source.offset(from.0 as isize);
+                let destination = self.sides.destination.offset(to.0 as isize);
+                if !self.streams || n * destination_size < LONG_ROW {
+                    return self.caster.run(source, destination, n);
+                }
+                let kept = self.run_around(source, destination, n, &mut { NOTHING }, (true, true));
+                transpose::fence();
+                return kept;
+            }
+        }
+        let mut sources = [const { MaybeUninit::<u8>::uninit() }; CHUNK * LARGEST];
+        let mut destinations = [const { MaybeUninit::<u8>::uninit() }; CHUNK * LARGEST];
+        (0..n).step_by(CHUNK).all(|done| {
+            let some = CHUNK.min(n - done);
+            let from = (from.0 + done as i64 * from.1, from.1);
+            let to = (to.0 + done as i64 * to.1, to.1);
+            // SAFETY: the chunks cover the row, and the buffers hold a chunk of the largest elements.
+            unsafe {
+                let source = if from_direct {
+                    self.sides.source.offset(from.0 as isize)
+                } else {
+                    self.gather(from, sources.as_mut_ptr().cast(), some);
+                    sources.as_ptr().cast()
+                };
+                if to_direct {
+                    return self.caster.run(source, self.sides.destination.offset(to.0 as isize), some);
+                }
+                let buffer = destinations.as_mut_ptr().cast();
+                let kept = self.caster.run(source, buffer, some);
+                self.scatter(buffer, to, some);
+                kept
+            }
+        })
+    }
+
+    unsafe fn matrix(
+        &self,
+        from: (i64, i64),
+        to: (i64, i64),
+        rows: usize,
+        columns: usize,
+        _ahead: i64,
+    ) -> bool {
+        let Sides { source, destination } = self.sides;
+        // SAFETY: as the caller says.
+        let whole = unsafe {
+            Matrix {
+                source: source.offset(from.0 as isize),
+                source_row: from.1 as isize,
+                destination: destination.offset(to.0 as isize),
+                destination_row: to.1 as isize,
+                rows,
+                columns,
+            }
+        };
+        // SAFETY: as the caller says.
+        unsafe { Fused::new(self, &whole).run() }
+    }
+}
+
+/// What is read of a row of the source before its next row, in bytes: lines that the processor fetches
+/// together.
+const STRIP: usize = 256;
+/// What is written of a row of the destination before its next row, in bytes: memory takes shorter pieces
+/// slowly.
+const SEGMENT: usize = 512;
+/// Elements of the longest segment.
+const LONGEST: usize = 256;
+/// Rows until the lines that are asked for at one strip would be lost before the next.
+const HEIGHT: usize = 512;
+/// Bytes of a block of a matrix that is narrow one way.
+const NARROW: usize = 16 << 10;
+/// Bytes of the largest block.
+const BLOCK: usize = 64 << 10;
+/// Elements of a row that are worth a cast of their own.
+const OWN: usize = 128;
+
+/// A transpose fused with a cast: block by block, the elements are transposed as they are, then cast.
+struct Fused<'a> {
+    kernel: &'a CastKernel,
+    transpose: TransposeFn,
+    matrix: &'a Matrix,
+    source_size: usize,
+    destination_size: usize,
+    /// Columns and rows of a block.
+    strip: usize,
+    block: usize,
+    /// Whether the rows of the destination follow each other, and blocks have them whole.
+    follow: bool,
+    streams: bool,
+}
+
+/// Where blocks are put together.
+struct Buffers {
+    /// The transposed elements.
+    block: Buffer<BLOCK>,
+    /// Short rows of the destination.
+    rows: Buffer<STAGE>,
+    /// For each row of the destination, what did not fill a line.
+    carried: [Line; STRIP],
+}
+
+/// How many columns and rows a block has, in a matrix of so many.
+fn strip_and_block(
+    source_size: usize,
+    destination_size: usize,
+    rows: usize,
+    columns: usize,
+) -> (usize, usize) {
+    let (strip, block) = (STRIP / source_size, LONGEST.min(SEGMENT / destination_size));
+    let narrow = NARROW / source_size.max(destination_size);
+    // Whole lines of as many as there is room for.
+    let long = |short: usize| narrow / short / LINE * LINE;
+    if columns < strip {
+        (columns, block.max(long(columns)))
+    } else if rows < block {
+        (strip.max(long(rows)), rows)
+    } else {
+        (strip, block)
+    }
+}
+
+impl<'a> Fused<'a> {
+    fn new(kernel: &'a CastKernel, matrix: &'a Matrix) -> Self {
+        let transpose = kernel.transpose.expect("transposes() says so");
+        let (source_size, destination_size) = kernel.caster.sizes();
+        let Matrix { rows, columns, .. } = *matrix;
+        let (strip, block) = strip_and_block(source_size, destination_size, rows, columns);
+        let follow = block == rows && matrix.destination_row == (rows * destination_size) as isize;
+        // Short rows that do not follow each other share their lines with what is between them.
+        let streams = kernel.streams && (follow || rows * destination_size > SEGMENT);
+        Fused { kernel, transpose, matrix, source_size, destination_size, strip, block, follow, streams }
+    }
+
+    /// False: a value was lost.
+    ///
+    /// # Safety
+    /// As [`Kernel::matrix`].
+    unsafe fn run(&self) -> bool {
+        let Matrix { rows, columns, source_row, .. } = *self.matrix;
+        let mut buffers = Buffers { block: Buffer::new(), rows: Buffer::new(), carried: [NOTHING; STRIP] };
+        // What is narrow is read in order; else what comes next is to the right, unless all that is asked
+        // for falls on the same sets of the cache.
+        let (height, ahead) = match self.strip < columns {
+            false => (rows, self.block as isize * source_row),
+            true if source_row % 1024 == 0 => (self.block, STRIP as isize),
+            true => (HEIGHT.next_multiple_of(self.block), STRIP as isize),
+        };
+        for top in (0..rows).step_by(height) {
+            let bottom = rows.min(top + height);
+            for column in (0..columns).step_by(self.strip) {
+                for row in (top..bottom).step_by(self.block) {
+                    // SAFETY: the block is within the matrix.
+                    let kept = unsafe {
+                        let part = Matrix {
+                            source: self.matrix.from(self.source_size, row, column),
+                            destination: self.matrix.to(self.destination_size, row, column),
+                            rows: self.block.min(bottom - row),
+                            columns: self.strip.min(columns - column),
+                            ..*self.matrix
+                        };
+                        // Of a row of the destination, or of all that follow each other.
+                        let ends = match self.follow {
+                            true => (column == 0, column + part.columns == columns),
+                            false => (row == top, row + part.rows == bottom),
+                        };
+                        self.block(&part, ahead, ends, &mut buffers)
+                    };
+                    if !kept {
+                        return false;
+                    }
+                }
+            }
+        }
+        if self.streams {
+            transpose::fence();
+        }
+        true
+    }
+
+    /// # Safety
+    /// As [`Fused::run`], of a block.
+    unsafe fn block(&self, part: &Matrix, ahead: isize, ends: (bool, bool), buffers: &mut Buffers) -> bool {
+        let caster = &self.kernel.caster;
+        let (mut lines, mut line) = (part.columns, part.rows);
+        let pitch = line * self.source_size;
+        let transposed = buffers.block.start();
+        let to = |index: usize| part.destination.wrapping_offset(index as isize * part.destination_row);
+        // SAFETY: the caller's; a block fits its buffer.
+        unsafe {
+            let matrix = Matrix { destination: transposed, destination_row: pitch as isize, ..*part };
+            (self.transpose)(&matrix, How::Ahead(ahead));
+            if self.follow {
+                (lines, line) = (1, lines * line);
+            }
+            let from = |index: usize| transposed.add(index * pitch).cast_const();
+            if self.streams {
+                return (0..lines).all(|index| {
+                    self.kernel.run_around(from(index), to(index), line, &mut buffers.carried[index], ends)
+                });
+            }
+            if line >= OWN || self.follow {
+                return (0..lines).all(|index| caster.run(from(index), to(index), line));
+            }
+            // As many short rows as fit, then each to its place.
+            let rows = buffers.rows.start();
+            let bytes = line * self.destination_size;
+            let some = STAGE / bytes;
+            (0..lines).step_by(some).all(|first| {
+                let count = some.min(lines - first);
+                let kept = caster.run(from(first), rows, count * line);
+                for index in 0..count {
+                    rows.add(index * bytes).copy_to_nonoverlapping(to(first + index), bytes);
+                }
+                kept
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_fit() {
+        let sizes = [1, 2, 4, 8, 16];
+        let extents = || (1..70).chain([100, 127, 128, 129, 200, 255, 256, 257, 500, 5000]);
+        for (source_size, destination_size) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
+            for (rows, columns) in extents().flat_map(|a| extents().map(move |b| (a, b))) {
+                let (strip, block) = strip_and_block(source_size, destination_size, rows, columns);
+                let which = (source_size, destination_size, rows, columns);
+                assert!(strip * block * source_size <= BLOCK, "{which:?}");
+                // What is kept of each row of the destination, where it is written in pieces.
+                assert!(strip <= STRIP || block == rows, "{which:?}");
+                // A piece is a line at least.
+                assert!(block * destination_size >= LINE || block == rows, "{which:?}");
+                assert!(strip * rows * destination_size >= LINE || strip >= columns, "{which:?}");
+            }
+        }
+    }
+}
