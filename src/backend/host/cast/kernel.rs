@@ -173,7 +173,9 @@ impl Kernel for CastKernel {
             unsafe {
                 let source = self.sides.source.offset(from.0 as isize);
                 let destination = self.sides.destination.offset(to.0 as isize);
-                if !self.streams || n * destination_size < LONG_ROW {
+                // Where more is read than written, that is what takes the time.
+                let worth = destination_size > source_size && n * destination_size >= LONG_ROW;
+                if !self.streams || !worth {
                     return self.caster.run(source, destination, n);
                 }
                 let kept = self.run_around(source, destination, n, &mut { NOTHING }, (true, true));
