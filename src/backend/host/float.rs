@@ -204,6 +204,30 @@ impl Small {
         (if magnitude > INFINITY { nan } else { signed }) as u8
     }
 
+    /// What a code stands for, exactly. Bits above a code of less than 8 do not matter.
+    #[inline(always)]
+    pub fn widen(self, code: u8) -> f32 {
+        let code = u32::from(code);
+        let magnitude = code & (self.sign - 1);
+        let shifted = magnitude << (23 - self.fraction);
+        let rebias = (127 - self.bias) << 23;
+        // A subnormal is the smallest normal plus its fraction, less the smallest normal.
+        let smallest = rebias + (1 << 23);
+        let subnormal = (f32::from_bits(shifted + smallest) - f32::from_bits(smallest)).to_bits();
+        let finite = if magnitude >> self.fraction == 0 { subnormal } else { shifted + rebias };
+        let nan = INFINITY | QUIET;
+        let is_infinity = magnitude == self.overflow && self.overflow as u8 != self.nan[0];
+        let special = if is_infinity { INFINITY } else { nan };
+        let value = if magnitude >= self.first_special { special } else { finite };
+        let negative = code & self.sign != 0;
+        let value = if self.unsigned_zero && negative && magnitude == 0 { nan } else { value };
+        f32::from_bits(value | if negative { SIGN } else { 0 })
+    }
+}
+
+/// By way of float16, for which x86-64 has instructions.
+#[cfg(target_arch = "x86_64")]
+impl Small {
     /// Whether float16 has an exponent of its own for each of the format.
     pub const fn fits_half(self) -> bool {
         (self.first_special - 1) >> self.fraction < 31
@@ -226,26 +250,6 @@ impl Small {
     /// The power of two that the exponents' biases differ by.
     pub const fn half_scale(self) -> f32 {
         f32::from_bits((127 + 15 - self.bias) << 23)
-    }
-
-    /// What a code stands for, exactly. Bits above a code of less than 8 do not matter.
-    #[inline(always)]
-    pub fn widen(self, code: u8) -> f32 {
-        let code = u32::from(code);
-        let magnitude = code & (self.sign - 1);
-        let shifted = magnitude << (23 - self.fraction);
-        let rebias = (127 - self.bias) << 23;
-        // A subnormal is the smallest normal plus its fraction, less the smallest normal.
-        let smallest = rebias + (1 << 23);
-        let subnormal = (f32::from_bits(shifted + smallest) - f32::from_bits(smallest)).to_bits();
-        let finite = if magnitude >> self.fraction == 0 { subnormal } else { shifted + rebias };
-        let nan = INFINITY | QUIET;
-        let is_infinity = magnitude == self.overflow && self.overflow as u8 != self.nan[0];
-        let special = if is_infinity { INFINITY } else { nan };
-        let value = if magnitude >= self.first_special { special } else { finite };
-        let negative = code & self.sign != 0;
-        let value = if self.unsigned_zero && negative && magnitude == 0 { nan } else { value };
-        f32::from_bits(value | if negative { SIGN } else { 0 })
     }
 }
 
