@@ -2,8 +2,9 @@
 
 use super::bits;
 use super::copy::{self, CopyFn};
+use super::fuse::Rows;
 use super::isa::Isa;
-use super::transpose::{self, How, Matrix, TransposeFn};
+use super::transpose::{self, How, Matrix, Scattered, ScatteredFn, TransposeFn};
 use super::walk::Kernel;
 
 /// The first element of each side.
@@ -27,6 +28,7 @@ pub struct Move {
     size: usize,
     copy: Option<CopyFn>,
     transpose: Option<TransposeFn>,
+    scattered: Option<ScatteredFn>,
     how: How,
 }
 
@@ -35,7 +37,8 @@ impl Move {
     pub fn new(sides: Sides, size: usize, bytes: usize) -> Move {
         let isa = Isa::get();
         let (copy, transpose) = (copy::for_size(isa, size), transpose::for_size(isa, size));
-        Move { sides, size, copy, transpose, how: how(bytes) }
+        let scattered = transpose::scattered_for_size(isa, size);
+        Move { sides, size, copy, transpose, scattered, how: how(bytes) }
     }
 }
 
@@ -86,6 +89,30 @@ impl Kernel for Move {
                 columns,
             };
             transpose(&matrix, how);
+        }
+        true
+    }
+
+    fn scatters(&self) -> Option<(usize, usize)> {
+        let length = match self.how {
+            How::Streamed => transpose::STAGED_LINE,
+            _ => transpose::DIRECT_LINE,
+        };
+        let lines = (length / self.size).min(512);
+        self.scattered.map(|_| (lines, lines))
+    }
+
+    unsafe fn scattered(&self, from: i64, to: i64, rows: &Rows, columns: &[isize]) -> bool {
+        let transpose = self.scattered.expect("scatters() says so");
+        // SAFETY: as the caller says.
+        unsafe {
+            let matrix = Scattered {
+                source: self.sides.source.offset(from as isize),
+                rows: *rows,
+                destination: self.sides.destination.offset(to as isize),
+                columns,
+            };
+            transpose(&matrix, self.how);
         }
         true
     }

@@ -10,6 +10,7 @@ mod bits;
 mod cast;
 mod copy;
 mod float;
+mod fuse;
 mod isa;
 mod kernel;
 pub(super) mod pages;

@@ -9,11 +9,13 @@
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod scattered;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::mem::MaybeUninit;
 
+pub use self::scattered::{DIRECT_LINE, STAGED_LINE, Scattered, ScatteredFn, for_size as scattered_for_size};
 use super::isa::Isa;
 
 /// A matrix to transpose, or a part of one.
@@ -347,6 +349,7 @@ macro_rules! sixteen {
         }),*]
     };
 }
+use sixteen;
 
 /// One step of [`turn`].
 #[inline(always)]

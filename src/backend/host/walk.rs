@@ -1,5 +1,9 @@
 //! Walks the axes of a job, in the order that the caches like, and hands rows and matrices to a kernel.
 
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+
+use super::fuse::{self, Rows};
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
@@ -29,6 +33,20 @@ pub trait Kernel: Sync {
         columns: usize,
         ahead: i64,
     ) -> bool;
+
+    /// The most rows and columns of a matrix for [`Kernel::scattered`]; None: it has none.
+    fn scatters(&self) -> Option<(usize, usize)> {
+        None
+    }
+
+    /// Transposes: column c starts at `from + c * steps().0` in the source, and goes to
+    /// `to + columns[c]`.
+    ///
+    /// # Safety
+    /// They are part of the job.
+    unsafe fn scattered(&self, _from: i64, _to: i64, _rows: &Rows, _columns: &[isize]) -> bool {
+        unreachable!("scatters() says no")
+    }
 }
 
 /// Visits every element of the axes once. False: the kernel stopped.
@@ -63,6 +81,15 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                     Axis { extent: columns.extent, source: from_step, destination: -columns.destination };
             }
             let (height, width) = (inner.extent as usize, columns.extent as usize);
+            if let Some(most) = kernel.scatters() {
+                let mut all = Axes::new();
+                axes.iter().for_each(|axis| all.push(*axis));
+                all[near] = columns;
+                return fuse::each_matrix(&all, (rest.len(), near), most, start, &mut |from, to, rows, columns| {
+                    // SAFETY: part of the job.
+                    unsafe { kernel.scattered(from, to, rows, columns) }
+                });
+            }
             if rest.len() == 1 {
                 let (from, to) = ((start.0, inner.source), (start.1, columns.destination));
                 // SAFETY: the whole job.
@@ -137,6 +164,39 @@ unsafe fn in_rows(axes: &[Axis], near: Option<usize>, start: (i64, i64), kernel:
     })
 }
 
+/// A list of axes.
+pub struct Axes {
+    axes: [MaybeUninit<Axis>; MAX_NDIM + 2],
+    len: usize,
+}
+
+impl Axes {
+    pub fn new() -> Axes {
+        Axes { axes: [MaybeUninit::uninit(); MAX_NDIM + 2], len: 0 }
+    }
+
+    pub fn push(&mut self, axis: Axis) {
+        self.axes[self.len].write(axis);
+        self.len += 1;
+    }
+}
+
+impl Deref for Axes {
+    type Target = [Axis];
+
+    fn deref(&self) -> &[Axis] {
+        // SAFETY: the first `len` are written.
+        unsafe { std::slice::from_raw_parts(self.axes.as_ptr().cast(), self.len) }
+    }
+}
+
+impl DerefMut for Axes {
+    fn deref_mut(&mut self) -> &mut [Axis] {
+        // SAFETY: the first `len` are written.
+        unsafe { std::slice::from_raw_parts_mut(self.axes.as_mut_ptr().cast(), self.len) }
+    }
+}
+
 /// The axes around a row or a matrix. Where those take only part of a line of either side, the axes that
 /// have the rest of the line are cut into blocks, which are visited whole before the next.
 struct Outer {
@@ -207,8 +267,7 @@ impl Outer {
                 destination: axis.destination * block,
             };
         }
-        let mut at = [0i64; MAX_NDIM + 1];
-        each_at(&coarse[..self.len], start, &mut at, &mut |from, to, at| {
+        each_at(&coarse[..self.len], start, &mut |from, to, at| {
             let mut fine = [Axis::default(); MAX_NDIM + 1];
             let mut len = 0;
             for (index, axis) in axes.iter().enumerate() {
@@ -225,17 +284,17 @@ impl Outer {
 
 /// Visits every combination of the axes, the last one fastest, until it says false.
 fn each(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64) -> bool) -> bool {
-    each_at(axes, start, &mut [0; MAX_NDIM + 1], &mut |from, to, _| visit(from, to))
+    each_at(axes, start, &mut |from, to, _| visit(from, to))
 }
 
-/// The same, showing the indices, which start at 0 in `at`.
-fn each_at(
+/// The same, showing the indices.
+pub fn each_at(
     axes: &[Axis],
     start: (i64, i64),
-    at: &mut [i64; MAX_NDIM + 1],
     visit: &mut impl FnMut(i64, i64, &[i64]) -> bool,
 ) -> bool {
     let (mut from, mut to) = start;
+    let mut at = [0i64; MAX_NDIM + 2];
     loop {
         if !visit(from, to, &at[..axes.len()]) {
             return false;

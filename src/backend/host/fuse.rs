@@ -1,0 +1,139 @@
+//! Makes one matrix of the axes that are innermost on either side.
+//!
+//! Where an axis that is innermost is short, a matrix of it takes only a piece of what follows in memory.
+//! So the axes that go on where it ends are taken with it: rows of the matrix are then anywhere in the
+//! source, and columns anywhere in the destination, but both are as long as memory likes them.
+
+use std::mem::MaybeUninit;
+
+use super::walk::{Axes, each_at};
+use crate::layout::Axis;
+
+/// The most rows, or columns, of a matrix.
+const MOST: usize = 512;
+
+/// The rows or the columns of a matrix.
+struct Lines {
+    /// Where each one starts, from the first.
+    offsets: [MaybeUninit<isize>; MOST],
+    len: usize,
+    /// The axis that was taken last, which is cut into blocks of so many steps.
+    cut: usize,
+    block: i64,
+    /// Lines for each step of it.
+    step: usize,
+}
+
+impl Lines {
+    /// Of the axes that follow one another on one side by `follows`, from `first` on: as many as fill
+    /// `wanted` lines, and none that is `taken`. Where they start is on the other side, by `starts`.
+    fn new(
+        axes: &[Axis],
+        first: usize,
+        wanted: usize,
+        mut taken: u128,
+        follows: impl Fn(&Axis) -> i64,
+        starts: impl Fn(&Axis) -> i64,
+    ) -> (Lines, u128) {
+        let mut lines =
+            Lines { offsets: [MaybeUninit::uninit(); MOST], len: 1, cut: first, block: 1, step: 1 };
+        lines.offsets[0].write(0);
+        let mut next = Some(first);
+        while let Some(index) = next {
+            let axis = &axes[index];
+            taken |= 1 << index;
+            let most = (wanted / lines.len).max(1) as i64;
+            // Parts that are about equally long.
+            let parts = (axis.extent + most - 1) / most;
+            (lines.cut, lines.step) = (index, lines.len);
+            lines.block = (axis.extent + parts - 1) / parts;
+            lines.repeat(starts(axis) as isize, lines.block as usize);
+            let end = follows(axis) * axis.extent;
+            let goes_on = |index: &usize| taken >> index & 1 == 0 && follows(&axes[*index]) == end;
+            let whole = parts == 1 && lines.len * 2 <= wanted;
+            next = if whole { (0..axes.len()).find(goes_on) } else { None };
+        }
+        (lines, taken)
+    }
+
+    /// Adds the lines of `count - 1` more steps of an axis.
+    fn repeat(&mut self, start: isize, count: usize) {
+        let step = self.len;
+        for index in step..step * count {
+            // SAFETY: the one a step before is written.
+            let before = unsafe { self.offsets[index - step].assume_init() };
+            self.offsets[index].write(before + start);
+        }
+        self.len = step * count;
+    }
+
+    /// Those of a number of steps of the last axis.
+    fn of(&self, steps: i64) -> &[isize] {
+        let count = self.step * steps as usize;
+        debug_assert!(count <= self.len);
+        // SAFETY: the first `len` are written.
+        unsafe { std::slice::from_raw_parts(self.offsets.as_ptr().cast(), count) }
+    }
+
+    /// How many blocks there are.
+    fn blocks(&self, axes: &[Axis]) -> i64 {
+        (axes[self.cut].extent + self.block - 1) / self.block
+    }
+
+    /// Steps of the last axis in a block.
+    fn steps(&self, axes: &[Axis], block: i64) -> i64 {
+        self.block.min(axes[self.cut].extent - block * self.block)
+    }
+}
+
+/// The rows of a matrix, in blocks that are alike.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    /// Where those of a block start in the source, from its first. They follow one another in the
+    /// destination, as blocks do.
+    pub offsets: &'a [isize],
+    pub blocks: usize,
+    /// From a block to the next in the source.
+    pub next: isize,
+    /// How many rows the last block has.
+    pub last: usize,
+}
+
+/// Visits the matrices of a job, whose axes `inner` and `near` are those that are innermost in the
+/// destination and in the source: where each starts on both sides, its rows, and where its columns start
+/// in the destination. Of each there are at most so many, of rows in a block.
+pub fn each_matrix(
+    axes: &[Axis],
+    (inner, near): (usize, usize),
+    (rows, columns): (usize, usize),
+    start: (i64, i64),
+    visit: &mut impl FnMut(i64, i64, &Rows, &[isize]) -> bool,
+) -> bool {
+    let (rows, taken) =
+        Lines::new(axes, inner, rows.min(MOST), 1 << near, |axis| axis.destination, |axis| axis.source);
+    let (columns, taken) =
+        Lines::new(axes, near, columns.min(MOST), taken, |axis| axis.source, |axis| axis.destination);
+    let mut outer = Axes::new();
+    for (index, axis) in axes.iter().enumerate() {
+        if taken >> index & 1 == 0 {
+            outer.push(*axis);
+        }
+    }
+    let (cut, block) = (axes[columns.cut], columns.block);
+    outer.push(Axis {
+        extent: columns.blocks(axes),
+        source: cut.source * block,
+        destination: cut.destination * block,
+    });
+    let blocks = rows.blocks(axes);
+    let rows = Rows {
+        offsets: rows.of(rows.block),
+        blocks: blocks as usize,
+        next: (axes[rows.cut].source * rows.block) as isize,
+        last: rows.of(rows.steps(axes, blocks - 1)).len(),
+    };
+    each_at(&outer, start, &mut |from, to, at| {
+        let column = at[at.len() - 1];
+        visit(from, to, &rows, columns.of(columns.steps(axes, column)))
+    })
+}
