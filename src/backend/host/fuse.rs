@@ -10,7 +10,7 @@ use super::walk::{Axes, each_at};
 use crate::layout::Axis;
 
 /// The most rows, or columns, of a matrix.
-const MOST: usize = 512;
+const MOST: usize = 768;
 
 /// The rows or the columns of a matrix.
 struct Lines {
@@ -43,15 +43,14 @@ impl Lines {
             let axis = &axes[index];
             taken |= 1 << index;
             let most = (wanted / lines.len).max(1) as i64;
-            // Parts that are about equally long.
-            let parts = (axis.extent + most - 1) / most;
+            // Parts that are about equally long, and half as long again at most.
+            let parts = ((axis.extent + most / 2) / most).max(1);
             (lines.cut, lines.step) = (index, lines.len);
             lines.block = (axis.extent + parts - 1) / parts;
             lines.repeat(starts(axis) as isize, lines.block as usize);
             let end = follows(axis) * axis.extent;
             let goes_on = |index: &usize| taken >> index & 1 == 0 && follows(&axes[*index]) == end;
-            let whole = parts == 1 && lines.len * 2 <= wanted;
-            next = if whole { (0..axes.len()).find(goes_on) } else { None };
+            next = if parts == 1 { (0..axes.len()).find(goes_on) } else { None };
         }
         (lines, taken)
     }
@@ -99,20 +98,43 @@ pub struct Rows<'a> {
     pub last: usize,
 }
 
+/// What matrices are wanted.
+pub struct Reach {
+    /// About how many rows a block has, where there are so many.
+    pub rows: usize,
+    /// About how many columns a matrix has.
+    pub columns: usize,
+    /// The fewest rows of all blocks of a matrix together.
+    pub least_rows: usize,
+    /// The fewest rows of a block, and columns.
+    pub side: usize,
+    /// Axes are left alone where both that are innermost have so many elements.
+    pub long: usize,
+}
+
 /// Visits the matrices of a job, whose axes `inner` and `near` are those that are innermost in the
 /// destination and in the source: where each starts on both sides, its rows, and where its columns start
-/// in the destination. Of each there are at most so many, of rows in a block.
+/// in the destination. None: the job's are not what is wanted, and nothing was visited.
 pub fn each_matrix(
     axes: &[Axis],
     (inner, near): (usize, usize),
-    (rows, columns): (usize, usize),
+    reach: &Reach,
     start: (i64, i64),
     visit: &mut impl FnMut(i64, i64, &Rows, &[isize]) -> bool,
-) -> bool {
+) -> Option<bool> {
+    if axes[inner].extent.min(axes[near].extent) >= reach.long as i64 {
+        return None;
+    }
+    // Blocks are half as long again at most.
+    let most = |wanted: usize| wanted.min(MOST * 2 / 3);
     let (rows, taken) =
-        Lines::new(axes, inner, rows.min(MOST), 1 << near, |axis| axis.destination, |axis| axis.source);
+        Lines::new(axes, inner, most(reach.rows), 1 << near, |axis| axis.destination, |axis| axis.source);
     let (columns, taken) =
-        Lines::new(axes, near, columns.min(MOST), taken, |axis| axis.source, |axis| axis.destination);
+        Lines::new(axes, near, most(reach.columns), taken, |axis| axis.source, |axis| axis.destination);
+    let all_rows = rows.step as i64 * axes[rows.cut].extent;
+    if rows.len.min(columns.len) < reach.side || all_rows < reach.least_rows as i64 {
+        return None;
+    }
     let mut outer = Axes::new();
     for (index, axis) in axes.iter().enumerate() {
         if taken >> index & 1 == 0 {
@@ -132,8 +154,8 @@ pub fn each_matrix(
         next: (axes[rows.cut].source * rows.block) as isize,
         last: rows.of(rows.steps(axes, blocks - 1)).len(),
     };
-    each_at(&outer, start, &mut |from, to, at| {
+    Some(each_at(&outer, start, &mut |from, to, at| {
         let column = at[at.len() - 1];
         visit(from, to, &rows, columns.of(columns.steps(axes, column)))
-    })
+    }))
 }

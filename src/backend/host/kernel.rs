@@ -2,7 +2,7 @@
 
 use super::bits;
 use super::copy::{self, CopyFn};
-use super::fuse::Rows;
+use super::fuse::{Reach, Rows};
 use super::isa::Isa;
 use super::transpose::{self, How, Matrix, Scattered, ScatteredFn, TransposeFn};
 use super::walk::Kernel;
@@ -93,13 +93,10 @@ impl Kernel for Move {
         true
     }
 
-    fn scatters(&self) -> Option<(usize, usize)> {
-        let length = match self.how {
-            How::Streamed => transpose::STAGED_LINE,
-            _ => transpose::DIRECT_LINE,
-        };
-        let lines = (length / self.size).min(512);
-        self.scattered.map(|_| (lines, lines))
+    fn scatters(&self, axes: usize) -> Option<Reach> {
+        // A matrix by itself that stays in the caches is best as it is.
+        self.scattered.filter(|_| axes > 2 || self.how == How::Streamed)?;
+        Some(transpose::reach(self.size, self.how))
     }
 
     unsafe fn scattered(&self, from: i64, to: i64, rows: &Rows, columns: &[isize]) -> bool {

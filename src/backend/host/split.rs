@@ -45,11 +45,15 @@ pub unsafe fn run(
     }
     let most = if plain { i64::MAX } else { threads as i64 * PARTS };
     let wanted = (bytes / PART).min(most).max(threads as i64);
-    // The outermost axis that has enough for everybody, else the longest. What is innermost in the
-    // source is cut into long pieces only: short ones would read a part of each line.
+    // Of the axes that have enough for everybody the one that is furthest from innermost on both sides, so
+    // that parts keep what follows in memory whole, and the outermost of such; else the longest. What is
+    // innermost in the source is cut into long pieces only: short ones would read a part of each line.
     let nearest = (0..axes.len()).min_by_key(|index| axes[*index].source.unsigned_abs());
     let least = |index: usize| if Some(index) == nearest { wanted.saturating_mul(PIECE) } else { wanted };
-    let enough = (0..axes.len()).find(|index| axes[*index].extent >= least(*index));
+    let stride =
+        |index: &usize| axes[*index].source.unsigned_abs().min(axes[*index].destination.unsigned_abs());
+    let enough =
+        (0..axes.len()).rev().filter(|index| axes[*index].extent >= least(*index)).max_by_key(stride);
     let longest = || {
         let others = (0..axes.len()).filter(|index| Some(*index) != nearest || axes.len() == 1);
         others.max_by_key(|index| axes[*index].extent)

@@ -15,7 +15,7 @@ mod x86;
 
 use std::mem::MaybeUninit;
 
-pub use self::scattered::{DIRECT_LINE, STAGED_LINE, Scattered, ScatteredFn, for_size as scattered_for_size};
+pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size, reach};
 use super::isa::Isa;
 
 /// A matrix to transpose, or a part of one.

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
-use super::fuse::{self, Rows};
+use super::fuse::{self, Reach, Rows};
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
@@ -34,8 +34,8 @@ pub trait Kernel: Sync {
         ahead: i64,
     ) -> bool;
 
-    /// The most rows and columns of a matrix for [`Kernel::scattered`]; None: it has none.
-    fn scatters(&self) -> Option<(usize, usize)> {
+    /// What matrices [`Kernel::scattered`] wants of a job of so many axes; None: none.
+    fn scatters(&self, _axes: usize) -> Option<Reach> {
         None
     }
 
@@ -81,14 +81,18 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                     Axis { extent: columns.extent, source: from_step, destination: -columns.destination };
             }
             let (height, width) = (inner.extent as usize, columns.extent as usize);
-            if let Some(most) = kernel.scatters() {
+            if let Some(reach) = kernel.scatters(axes.len()) {
                 let mut all = Axes::new();
                 axes.iter().for_each(|axis| all.push(*axis));
                 all[near] = columns;
-                return fuse::each_matrix(&all, (rest.len(), near), most, start, &mut |from, to, rows, columns| {
+                let places = (rest.len(), near);
+                let done = fuse::each_matrix(&all, places, &reach, start, &mut |from, to, rows, columns| {
                     // SAFETY: part of the job.
                     unsafe { kernel.scattered(from, to, rows, columns) }
                 });
+                if let Some(kept) = done {
+                    return kept;
+                }
             }
             if rest.len() == 1 {
                 let (from, to) = ((start.0, inner.source), (start.1, columns.destination));
@@ -288,11 +292,7 @@ fn each(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64) -> bo
 }
 
 /// The same, showing the indices.
-pub fn each_at(
-    axes: &[Axis],
-    start: (i64, i64),
-    visit: &mut impl FnMut(i64, i64, &[i64]) -> bool,
-) -> bool {
+pub fn each_at(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64, &[i64]) -> bool) -> bool {
     let (mut from, mut to) = start;
     let mut at = [0i64; MAX_NDIM + 2];
     loop {

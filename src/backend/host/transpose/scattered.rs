@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::super::fuse::Rows;
+use super::super::fuse::{Reach, Rows};
 use super::*;
 
 /// A matrix to transpose.
@@ -22,7 +22,7 @@ pub struct Scattered<'a> {
 ///
 /// # Safety
 /// Every element of the matrix is readable in the source and writable in the destination. For a stream,
-/// neither side of it is longer than [`STAGED_LINE`] bytes.
+/// a block but the last fills a line, and is no longer than what [`reach`] leads to.
 pub type ScatteredFn = unsafe fn(&Scattered, How);
 
 /// The transpose for elements of a size: 1, 2, 4, 8 or 16 bytes.
@@ -77,14 +77,33 @@ unsafe fn avx512<const SIZE: usize>(matrix: &Scattered, how: How) {
     unsafe { scattered::<x86::Avx512, SIZE>(matrix, how) }
 }
 
-/// Bytes of a row or a column that goes straight to the destination.
-pub const DIRECT_LINE: usize = 256;
-/// Bytes of a row or a column that is written around the caches.
-pub const STAGED_LINE: usize = 1024;
-/// Bytes from one column to the next in the buffer, each after a line: no power of two.
-const PITCH: usize = STAGED_LINE + LINE;
+/// Bytes of the rows and columns that go straight to the destination: their lines stay in the first cache.
+const DIRECT: (usize, usize) = (256, 256);
+/// Bytes of those that are written around the caches: memory likes long pieces on both sides.
+const STAGED: (usize, usize) = (512, 1024);
+/// Bytes that must follow one another in the destination for that.
+const LEAST: usize = 512;
+/// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
+const LONG: usize = 128;
+/// Elements of one or two bytes of such axes where it is: their squares are large already.
+const LONG_SMALL: usize = 256;
+/// Columns that start at multiples of so many bytes push each other out of the first cache.
+const CLASH: isize = 1024;
 /// Bytes of the buffer.
-const STAGE: usize = 256 * PITCH + LINE;
+const STAGE: usize = 128 << 10;
+
+/// The matrices that are best for elements of a size.
+pub fn reach(size: usize, how: How) -> Reach {
+    let side = 16 / size;
+    let ((rows, columns), side, least_rows, long) = match how {
+        How::Streamed if cfg!(target_arch = "x86_64") => {
+            (STAGED, side, LEAST / size, if size > 2 { usize::MAX >> 1 } else { LONG_SMALL })
+        }
+        // Less than two lanes would cost more than it saves.
+        _ => (DIRECT, 2 * side, 2 * side, LONG / size),
+    };
+    Reach { rows: rows / size, columns: columns / size, least_rows, side, long }
+}
 
 /// The buffer.
 #[repr(align(64))]
@@ -95,12 +114,14 @@ struct Stage(MaybeUninit<[u8; STAGE]>);
 #[inline(always)]
 unsafe fn scattered<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) {
     let Scattered { rows, columns, .. } = *matrix;
-    let long = (rows.blocks - 1) * rows.offsets.len() + rows.last;
     // SAFETY: the caller's.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if how == How::Streamed && long * SIZE >= 2 * LINE {
-            return staged::<V, SIZE>(matrix);
+        if how == How::Streamed {
+            return staged::<V, SIZE, true>(matrix);
+        }
+        if columns.len() > 8 && columns[1..].iter().take(8).any(|column| column % CLASH == 0) {
+            return staged::<V, SIZE, false>(matrix);
         }
         for index in 0..rows.blocks {
             let block = Block::<SIZE>::of(matrix, index);
@@ -110,14 +131,17 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) 
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+/// By way of a buffer: around the caches, or through them.
+///
+/// # Safety
+/// As [`scattered`].
 #[inline(always)]
-unsafe fn staged<V: Vector, const SIZE: usize>(matrix: &Scattered) {
+unsafe fn staged<V: Vector, const SIZE: usize, const STREAM: bool>(matrix: &Scattered) {
     let Scattered { rows, columns, .. } = *matrix;
     let mut stage = Stage(MaybeUninit::uninit());
     let buffer = stage.0.as_mut_ptr().cast::<u8>();
-    // Bytes of a column in the buffer.
-    let pitch = if rows.offsets.len() * SIZE > STAGED_LINE - LINE { PITCH } else { (rows.offsets.len() * SIZE).next_multiple_of(LINE) + LINE };
+    // Bytes of a column in the buffer, after a line in which the one before may wait.
+    let pitch = (rows.offsets.len() * SIZE).next_multiple_of(LINE) + LINE;
     let most = (STAGE - LINE) / pitch;
     // SAFETY: the caller's.
     unsafe {
@@ -128,15 +152,24 @@ unsafe fn staged<V: Vector, const SIZE: usize>(matrix: &Scattered) {
                 block.source = block.source.add(first * SIZE);
                 block.transpose::<V>(buffer.add(LINE), columns.len(), |column| (column * pitch) as isize);
                 let to = matrix.destination.add(index * rows.offsets.len() * SIZE);
+                #[cfg(target_arch = "x86_64")]
                 let (is_first, is_last) = (index == 0, index + 1 == rows.blocks);
                 for (index, column) in columns.iter().enumerate() {
+                    let (from, to) = (buffer.add(index * pitch), to.offset(*column));
                     let bytes = block.rows.len() * SIZE;
-                    write_around(buffer.add(index * pitch), to.offset(*column), bytes, is_first, is_last);
+                    #[cfg(target_arch = "x86_64")]
+                    if STREAM {
+                        write_around(from, to, bytes, is_first, is_last);
+                        continue;
+                    }
+                    from.add(LINE).copy_to_nonoverlapping(to, bytes);
                 }
             }
         }
     }
-    fence();
+    if STREAM {
+        fence();
+    }
 }
 
 /// A block of rows, and those after it.
@@ -161,7 +194,12 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// # Safety
     /// As [`baseline`].
     #[inline(always)]
-    unsafe fn transpose<V: Vector>(&self, to: *mut u8, width: usize, columns: impl Fn(usize) -> isize + Copy) {
+    unsafe fn transpose<V: Vector>(
+        &self,
+        to: *mut u8,
+        width: usize,
+        columns: impl Fn(usize) -> isize + Copy,
+    ) {
         let side = |lanes: usize| 16 / SIZE * lanes;
         let height = self.rows.len();
         // SAFETY: the caller's.
@@ -190,7 +228,9 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         unsafe {
             for row in cover(self.rows.len(), side) {
                 let (ahead, source) = match row + side {
-                    next if next < self.rows.len() => (&self.rows[next..self.rows.len().min(next + side)], self.source),
+                    next if next < self.rows.len() => {
+                        (&self.rows[next..self.rows.len().min(next + side)], self.source)
+                    }
                     _ => (&self.ahead[..side.min(self.ahead.len())], self.source.wrapping_offset(self.next)),
                 };
                 for column in cover(width, side) {
@@ -210,7 +250,13 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// # Safety
     /// It is within the matrix, from (row, column) on.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    unsafe fn tile<V: Vector>(&self, to: *mut u8, row: usize, column: usize, columns: impl Fn(usize) -> isize) {
+    unsafe fn tile<V: Vector>(
+        &self,
+        to: *mut u8,
+        row: usize,
+        column: usize,
+        columns: impl Fn(usize) -> isize,
+    ) {
         let n = 16 / SIZE;
         // SAFETY: rows and columns stay below LANES * n.
         unsafe {
@@ -237,6 +283,144 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                 ]);
                 for lane in 0..V::LANES {
                     group[lane].store(to.offset(columns(column + lane * n + index)));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fuse::each_matrix;
+    use super::*;
+    use crate::layout::Axis;
+
+    /// Numbers that look random.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % end
+        }
+    }
+
+    /// Permutes axes of a dense source into a dense destination; false: that is not done by matrices.
+    fn permuted(
+        random: &mut Random,
+        (isa, size): (Isa, usize),
+        how: How,
+        shape: &[i64],
+        order: &[usize],
+    ) -> bool {
+        let mut sources = vec![0; shape.len()];
+        let mut step = size as i64;
+        for axis in (0..shape.len()).rev() {
+            sources[axis] = step;
+            step *= shape[axis];
+        }
+        let bytes = step as usize;
+        let mut axes = vec![Axis::default(); shape.len()];
+        let mut step = size as i64;
+        for (at, axis) in order.iter().enumerate().rev() {
+            axes[at] = Axis { extent: shape[*axis], source: sources[*axis], destination: step };
+            step *= shape[*axis];
+        }
+        let (inner, near) = (axes.len() - 1, order.iter().position(|axis| axis + 1 == shape.len()).unwrap());
+        // Some axes that are neither run backwards in the source.
+        let mut first = 0;
+        for (index, axis) in axes.iter_mut().enumerate() {
+            if index != near && random.below(4) == 0 {
+                first += (axis.extent - 1) * axis.source;
+                axis.source = -axis.source;
+            }
+        }
+        let source: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
+        const AROUND: usize = 128;
+        let shift = random.below(AROUND);
+        let mut expected = vec![0xa5; bytes + 2 * AROUND];
+        let mut at = vec![0; axes.len()];
+        for to in (0..bytes).step_by(size) {
+            let from: i64 = at.iter().zip(&axes).map(|(at, axis)| at * axis.source).sum();
+            let from = (first + from) as usize;
+            expected[shift + to..shift + to + size].copy_from_slice(&source[from..from + size]);
+            for axis in (0..axes.len()).rev() {
+                at[axis] += 1;
+                if at[axis] < axes[axis].extent {
+                    break;
+                }
+                at[axis] = 0;
+            }
+        }
+        let mut destination = vec![0xa5u8; expected.len()];
+        let transpose = for_size(isa, size).unwrap();
+        let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
+        let start = (first, shift as i64);
+        let done =
+            each_matrix(&axes, (inner, near), &reach(size, how), start, &mut |at, start, rows, columns| {
+                // SAFETY: the matrices are parts of the two.
+                unsafe {
+                    let (source, destination) = (from.offset(at as isize), to.add(start as usize));
+                    transpose(&Scattered { source, rows: *rows, destination, columns }, how);
+                }
+                true
+            });
+        if done.is_some() {
+            assert!(destination == expected, "{isa:?}, {size} bytes, {how:?}, {shape:?}, {order:?}, {shift}");
+        } else {
+            assert!(destination.iter().all(|byte| *byte == 0xa5));
+        }
+        done.is_some()
+    }
+
+    #[test]
+    fn random_permutations() {
+        const EXTENTS: [i64; 12] = [2, 3, 4, 5, 7, 8, 9, 16, 17, 28, 64, 300];
+        let mut random = Random(1);
+        let most = if cfg!(debug_assertions) { 1 << 13 } else { 1 << 15 };
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon] {
+            if !isa.is_there() {
+                continue;
+            }
+            let mut done = 0;
+            for (size, how) in
+                [1, 2, 4, 8, 16].into_iter().flat_map(|s| [(s, How::Cached), (s, How::Streamed)])
+            {
+                for _ in 0..if cfg!(debug_assertions) { 30 } else { 100 } {
+                    let (mut shape, mut count) = (Vec::new(), 1);
+                    let ndim = 2 + random.below(5);
+                    for _ in 0..ndim {
+                        let fits = EXTENTS.iter().filter(|extent| count * **extent * 2 <= most).count();
+                        shape.push(EXTENTS[random.below(fits.max(1))]);
+                        count *= shape[shape.len() - 1];
+                    }
+                    let mut order: Vec<usize> = (0..ndim).collect();
+                    for index in (1..ndim).rev() {
+                        order.swap(index, random.below(index + 1));
+                    }
+                    if order[ndim - 1] + 1 == ndim {
+                        order.swap(0, ndim - 1);
+                    }
+                    done += usize::from(permuted(&mut random, (isa, size), how, &shape, &order));
+                }
+            }
+            assert!(done > 0, "{isa:?}");
+        }
+    }
+
+    #[test]
+    fn powers_of_two() {
+        let mut random = Random(2);
+        let shapes: [&[i64]; 4] = [&[8; 5], &[16; 4], &[32; 3], &[512, 128]];
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon].into_iter().filter(|isa| isa.is_there())
+        {
+            for shape in &shapes[..if cfg!(debug_assertions) { 1 } else { 4 }] {
+                let order: Vec<usize> = (0..shape.len()).rev().collect();
+                for size in [1, 2, 4, 8, 16] {
+                    assert!(
+                        permuted(&mut random, (isa, size), How::Streamed, shape, &order) || shape[0] < 16
+                    );
+                    permuted(&mut random, (isa, size), How::Cached, shape, &order);
                 }
             }
         }
