@@ -37,7 +37,7 @@ impl Move {
     pub fn new(sides: Sides, size: usize, bytes: usize) -> Move {
         let isa = Isa::get();
         let (copy, transpose) = (copy::for_size(isa, size), transpose::for_size(isa, size));
-        let scattered = transpose::scattered_for_size(isa, size);
+        let scattered = transpose::scattered_for_size(isa, size).filter(|_| bytes >= WORTH_FUSING);
         Move { sides, size, copy, transpose, scattered, how: how(bytes) }
     }
 }
@@ -158,5 +158,7 @@ impl Kernel for MoveBits {
     }
 }
 
+/// Bytes of a job from which on fusing axes saves more than it takes to find out how.
+const WORTH_FUSING: usize = 16 << 10;
 /// Bytes of a matrix that is done before the processor has found out what to read next.
 const SMALL_MATRIX: usize = 16 << 10;
