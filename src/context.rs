@@ -1,8 +1,8 @@
 //! What calls share: limits of threads and staging memory, and the backends.
 
-use crate::backend::{self, Backend, PointerInfo};
+use crate::backend::{self, Backend, Errand, PointerInfo, Streams};
 use crate::dlpack::raw::DLDevice;
-use crate::dlpack::view::is_host_readable;
+use crate::dlpack::view::{TensorView, is_host_readable};
 use crate::error::{Error, Result};
 use crate::plan::{ConvertOptions, Plan, Step};
 use crate::report::Route;
@@ -50,14 +50,21 @@ impl Context {
         self.backends().iter().rev().find_map(|backend| backend.detect_pointer(address))
     }
 
-    /// Whether the backends that a plan needs are there and, where that was asked for, whether the
-    /// source's address is where its tensor says.
+    /// Whether the backends that a plan needs are there and can do it and, where that was asked for,
+    /// whether the source is where its tensor says. Settles the way that data takes between devices,
+    /// which only their driver knows. `destination` is None where it is yet to be made.
     #[inline(always)]
-    pub(crate) fn admit(&self, plan: &Plan, options: &ConvertOptions, address: Option<u64>) -> Result<()> {
+    pub(crate) fn admit(
+        &self,
+        plan: &mut Plan,
+        options: &ConvertOptions,
+        source: &TensorView<'_>,
+        destination: Option<&TensorView<'_>>,
+    ) -> Result<()> {
         if options.verify_pointer {
-            self.verify_pointer(plan.from, address)?;
+            self.verify_pointer(plan.from, source)?;
         }
-        if plan.route == Route::ZeroCopy {
+        if matches!(plan.route, Route::ZeroCopy) {
             return Ok(());
         }
         if plan.steps.contains(&Step::Transfer) {
@@ -72,6 +79,32 @@ impl Context {
         if plan.steps.contains(&Step::Allocate) && options.allocator.is_none() {
             backend::for_device(plan.target.device)?;
         }
+        if plan.route != Route::Host {
+            self.admit_errand(plan, options, source, destination)?;
+        }
+        Ok(())
+    }
+
+    /// Asks the device's backend.
+    #[cold]
+    fn admit_errand(
+        &self,
+        plan: &mut Plan,
+        options: &ConvertOptions,
+        source: &TensorView<'_>,
+        destination: Option<&TensorView<'_>>,
+    ) -> Result<()> {
+        if source.facts.is_empty() {
+            return Ok(());
+        }
+        let destination = destination.map(|view| view.place());
+        let errand = Errand {
+            source: &source.place(),
+            destination: destination.as_ref(),
+            target: plan.target.device,
+            streams: Streams::of(options),
+        };
+        plan.route = self.transferring(plan)?.admit(&errand, plan.route)?;
         Ok(())
     }
 
@@ -84,11 +117,15 @@ impl Context {
         }
     }
 
-    fn verify_pointer(&self, declared: DLDevice, address: Option<u64>) -> Result<()> {
+    #[cold]
+    fn verify_pointer(&self, declared: DLDevice, source: &TensorView<'_>) -> Result<()> {
         if !is_host_readable(declared) {
-            backend::for_device(declared)?;
+            let backend = backend::for_device(declared)?;
+            if !source.facts.is_empty() {
+                backend.verify(&source.place())?;
+            }
         }
-        let info = address.and_then(|address| self.detect_pointer(address));
+        let info = source.address().and_then(|address| self.detect_pointer(address));
         match info.and_then(|info| info.device) {
             Some(found) if found != declared => Err(Error::DeclaredDevice { declared, found }),
             _ => Ok(()),

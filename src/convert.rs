@@ -3,13 +3,13 @@
 use std::ptr::NonNull;
 
 use crate::backend::job::{Rules, Side, most_axes};
-use crate::backend::{self, Memory, Transfer};
+use crate::backend::{self, Memory, Place, Streams, Transfer, Wanted};
 use crate::context::Context;
 use crate::dlpack::managed::{Keep, Managed, Parts, release};
 use crate::dlpack::raw::{
     DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
 };
-use crate::dlpack::view::TensorView;
+use crate::dlpack::view::{TensorView, is_host_readable};
 use crate::dtype::{Casting, Storage};
 use crate::error::Result;
 use crate::layout::{self, Axis, MAX_NDIM};
@@ -19,8 +19,8 @@ use crate::report::{Report, Route};
 /// Plans a conversion and checks that its backends are there.
 #[inline(always)]
 pub fn plan(context: &Context, source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
-    let plan = plan::convert(source, options)?;
-    context.admit(&plan, options, source.address())?;
+    let mut plan = plan::convert(source, options)?;
+    context.admit(&mut plan, options, source, None)?;
     Ok(plan)
 }
 
@@ -68,8 +68,8 @@ pub unsafe fn copy(
     view: &TensorView<'_>,
     options: &ConvertOptions,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
-    let plan = plan::copy(view, options)?;
-    context.admit(&plan, options, view.address())?;
+    let mut plan = plan::copy(view, options)?;
+    context.admit(&mut plan, options, view, None)?;
     // SAFETY: the view is readable, as the caller says.
     Ok((unsafe { copied(context, view, &plan, options)? }, Report::from(&plan)))
 }
@@ -85,13 +85,13 @@ pub unsafe fn copy_into(
     destination: &TensorView<'_>,
     options: &ConvertOptions,
 ) -> Result<Report> {
-    let plan = plan::copy_into(source, destination, options)?;
-    context.admit(&plan, options, source.address())?;
+    let mut plan = plan::copy_into(source, destination, options)?;
+    context.admit(&mut plan, options, source, Some(destination))?;
     if !source.facts.is_empty() {
         let side =
             Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };
         // SAFETY: the caller vouches for both, and the plan has refused overlap.
-        unsafe { transfer(context, &plan, source, side, start(destination), options)? };
+        unsafe { transfer(context, &plan, source, side, &destination.place(), options)? };
     }
     Ok(Report::from(&plan))
 }
@@ -126,19 +126,36 @@ unsafe fn copied(
         return Ok(result.finish(parts, Keep::Nothing));
     }
     let (size, alignment) = (plan.bytes_written, target.alignment);
-    let mut memory = match options.allocator {
+    // Packed elements are written into the bytes of their neighbours.
+    let zeroed = !Storage::of(target.dtype, target.padded).is_bytes();
+    let stream = options.dst_stream;
+    let memory = match options.allocator {
         Some(allocator) => {
-            Memory::from_caller(allocator, target.device, size, alignment, options.dst_stream)?
+            let mut memory = Memory::from_caller(allocator, target.device, size, alignment, stream)?;
+            if zeroed && is_host_readable(target.device) {
+                memory.clear();
+            }
+            memory
         }
-        None => backend::for_device(target.device)?.allocate(target.device, size, alignment)?,
+        None => {
+            let source = &view.place();
+            let wanted =
+                Wanted { device: target.device, size, alignment, zeroed, source: Some(source), stream };
+            backend::for_device(target.device)?.allocate(&wanted)?
+        }
     };
-    if !Storage::of(target.dtype, target.padded).is_bytes() {
-        // Packed elements are written into the bytes of their neighbours.
-        memory.clear();
-    }
+    let place = Place {
+        device: target.device,
+        data: memory.address(),
+        byte_offset: 0,
+        begin: 0,
+        end: size as i64,
+        dense: !zeroed,
+        fresh: options.allocator.is_none(),
+    };
     let side = Side { dtype: target.dtype, padded: target.padded, strides };
     // SAFETY: the view is readable, and the memory new and as large as the plan says.
-    unsafe { transfer(context, plan, view, side, memory.address(), options)? };
+    unsafe { transfer(context, plan, view, side, &place, options)? };
     parts.data = memory.address();
     Ok(result.finish(parts, Keep::Memory(memory)))
 }
@@ -152,23 +169,24 @@ unsafe fn transfer(
     plan: &Plan,
     view: &TensorView<'_>,
     destination: Side<'_>,
-    destination_start: u64,
+    place: &Place,
     options: &ConvertOptions,
 ) -> Result<()> {
     let source = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
     let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
     let backend = context.transferring(plan)?;
+    let (from, streams) = (&view.place(), Streams::of(options));
     let run = |room: &mut [Axis]| {
         // SAFETY: as the caller says.
         unsafe {
             if source.dtype != destination.dtype
                 && let Some(job) = Transfer::clearing(view.shape, destination, room)
             {
-                backend.transfer(&job, start(view), destination_start)?;
+                backend.transfer(&job, from, place, &streams)?;
             }
             let mut job = Transfer::new(view.shape, source, destination, rules, room);
             job.threads = context.options().num_threads;
-            backend.transfer(&job, start(view), destination_start)
+            backend.transfer(&job, from, place, &streams)
         }
     };
     // Room for as many axes as most tensors have costs less to clear.
@@ -178,9 +196,4 @@ unsafe fn transfer(
     } else {
         run(&mut [Axis::default(); most_axes(MAX_NDIM)])
     }
-}
-
-/// The address of a view's first element; a handle as it is.
-fn start(view: &TensorView<'_>) -> u64 {
-    view.address().unwrap_or(view.data)
 }

@@ -69,6 +69,8 @@ pub enum Error {
     )]
     ConsumerDevice { name: &'static str, device: DLDevice },
 
+    #[error("device {device}: there {} {count} {kind} {}", if *count == 1 { "is" } else { "are" }, if *count == 1 { "device" } else { "devices" })]
+    NoSuchDevice { device: DLDevice, count: usize, kind: &'static str },
     #[error("device is {declared}, but the driver says that data is on {found}")]
     DeclaredDevice { declared: DLDevice, found: DLDevice },
 
@@ -121,6 +123,10 @@ pub enum Error {
     #[error("out of memory: {device} gave no {bytes} bytes aligned to {alignment}")]
     OutOfMemory { device: DLDevice, bytes: u64, alignment: u64 },
 
+    // AB_E_DEVICE
+    #[error("{call}: {name} ({code})")]
+    Driver { call: &'static str, name: &'static str, code: i64 },
+
     // AB_E_LOSSY
     #[error("casting is {rule}, which does not allow {from} to {to}; AB_CAST_UNSAFE does")]
     CastingRule { rule: &'static str, from: DLDataType, to: DLDataType },
@@ -130,6 +136,16 @@ pub enum Error {
     // AB_E_INTERNAL
     #[error("a bug in arraybridge: {0}")]
     Internal(Excerpt),
+}
+
+impl Error {
+    /// The driver's own number for what failed; 0: it was no driver.
+    pub fn native_code(&self) -> i64 {
+        match self {
+            Error::Driver { code, .. } => *code,
+            _ => 0,
+        }
+    }
 }
 
 /// What is wrong with a tensor: the field, its value, and what is allowed.
@@ -162,6 +178,15 @@ pub enum TensorProblem {
     Address(u64),
     #[error("data is NULL with {0} elements: it must point to them")]
     NullData(i64),
+    #[error("data is a cl_mem of type {0:#x}: expected a buffer, CL_MEM_OBJECT_BUFFER")]
+    NoBuffer(u32),
+    #[error("data is a cl_mem that is CL_MEM_WRITE_ONLY: it cannot be read")]
+    WriteOnlyBuffer,
+    #[error(
+        "data is a cl_mem of {size} bytes: with byte_offset and strides the tensor reaches from byte {begin} \
+         to byte {end}"
+    )]
+    BeyondBuffer { begin: i64, end: i64, size: u64 },
 }
 
 /// Why a new tensor would be refused.

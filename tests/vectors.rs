@@ -1,5 +1,10 @@
 //! Runs tests/vectors through the C ABI: every cast, layout, dtype spelling and casting rule.
 
+#[cfg(feature = "opencl")]
+#[path = "common/cl.rs"]
+mod cl;
+mod common;
+
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_void};
 use std::path::PathBuf;
@@ -86,15 +91,82 @@ impl Array<'_> {
 
 /// Copies, and returns the status and the message.
 fn copy_into(from: &Array<'_>, to: &Array<'_>, options: &ab_convert_options) -> (ab_status, String) {
-    let (source, destination) = (from.tensor(), to.tensor());
+    #[cfg(feature = "opencl")]
+    if let Some(outcome) = opencl::copy_into(from, to, options) {
+        return outcome;
+    }
+    copy_tensors((from.tensor(), from.flags()), (to.tensor(), to.flags()), options)
+}
+
+fn copy_tensors(
+    (source, flags): (DLTensor, u64),
+    (destination, to_flags): (DLTensor, u64),
+    options: &ab_convert_options,
+) -> (ab_status, String) {
     let mut error = error();
     // SAFETY: the tests' tensors are as large as they say.
     unsafe {
-        let (flags, to_flags) = (from.flags(), to.flags());
         let status =
             ab_copy_into(null_mut(), &source, flags, &destination, to_flags, options, null_mut(), &mut error);
         assert_eq!(status, error.code);
         (status, CStr::from_ptr(error.message.as_ptr()).to_string_lossy().into_owned())
+    }
+}
+
+/// The same with a side or both in buffers of OpenCL, for the ways that an environment variable names.
+#[cfg(feature = "opencl")]
+mod opencl {
+    use arraybridge::dlpack::{Dims, TensorView};
+    use opencl3::memory::CL_MEM_READ_WRITE;
+
+    use super::cl::Desk;
+    use super::*;
+
+    pub const WAY: &str = "ARRAYBRIDGE_VECTORS_WAY";
+    /// What the variable may be: to a device, from one, within a context, between two.
+    pub const WAYS: [&str; 4] = ["upload", "download", "device", "staged"];
+
+    thread_local! {
+        static DESKS: Option<(String, Desk, Desk)> = std::env::var(WAY).ok().map(|way| {
+            let desk = || Desk::new().expect("a device of OpenCL");
+            (way, desk(), desk())
+        });
+    }
+
+    pub fn copy_into(
+        from: &Array<'_>,
+        to: &Array<'_>,
+        options: &ab_convert_options,
+    ) -> Option<(ab_status, String)> {
+        DESKS.with(|desks| {
+            let (way, first, second) = desks.as_ref()?;
+            let (mut source, mut destination) = (from.tensor(), to.tensor());
+            let bytes = |tensor: &DLTensor, flags| {
+                let mut dims = Dims::new();
+                // SAFETY: the tests' tensors are as large as they say, and start where their memory does.
+                unsafe {
+                    let view = TensorView::read(tensor, flags, "tensor", &mut dims).unwrap();
+                    std::slice::from_raw_parts_mut(tensor.data.cast::<u8>(), view.end_offset as usize)
+                }
+            };
+            let device = DLDevice { device_type: 4, device_id: 0 };
+            let buffer =
+                (way != "upload").then(|| first.buffer(bytes(&source, from.flags()), CL_MEM_READ_WRITE));
+            if let Some(buffer) = &buffer {
+                (source.data, source.device) = (buffer.mem, device);
+            }
+            let place = bytes(&destination, to.flags());
+            let desk = if way == "staged" { second } else { first };
+            let result = (way != "download").then(|| desk.buffer(place, CL_MEM_READ_WRITE));
+            if let Some(result) = &result {
+                (destination.data, destination.device) = (result.mem, device);
+            }
+            let outcome = copy_tensors((source, from.flags()), (destination, to.flags()), options);
+            if let Some(result) = &result {
+                place.copy_from_slice(&desk.read(result.mem, result.size)[..place.len()]);
+            }
+            Some(outcome)
+        })
     }
 }
 
@@ -294,11 +366,32 @@ fn every_instruction_set() {
     for isa in lesser {
         let this = std::env::current_exe().unwrap();
         let run = std::process::Command::new(this)
-            .args(["--skip", "every_instruction_set"])
+            .args(["--skip", "every_instruction_set", "--skip", "every_way_of_opencl"])
             .env("ARRAYBRIDGE_ISA", isa)
             .output()
             .unwrap();
         let output = String::from_utf8_lossy(&run.stdout);
         assert!(run.status.success() && output.contains("5 passed"), "{isa}: {output}");
+    }
+}
+
+/// The tests above again, through the buffers of a device.
+#[cfg(feature = "opencl")]
+#[test]
+fn every_way_of_opencl() {
+    if cl::Desk::new().is_none() {
+        common::skipped("the vectors through OpenCL: no OpenCL device is here (pocl-opencl-icd is one)");
+        return;
+    }
+    for way in opencl::WAYS {
+        let mut run = std::process::Command::new(std::env::current_exe().unwrap());
+        run.args(["--exact", "casts", "layouts"]).env(opencl::WAY, way);
+        if way == "device" {
+            run.arg("exact_casts");
+        }
+        let output = run.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let passed = if way == "device" { "3 passed" } else { "2 passed" };
+        assert!(output.status.success() && text.contains(passed), "{way}: {text}");
     }
 }

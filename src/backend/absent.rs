@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Backend, DeviceInfo, Memory, PointerInfo, Transfer};
+use super::{Backend, DeviceInfo, Memory, Place, PointerInfo, Streams, Transfer, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::error::{Error, Result};
 
@@ -25,14 +25,11 @@ pub const CUDA: Absent = Absent {
 };
 
 /// OpenCL devices.
+#[cfg(not(feature = "opencl"))]
 pub const OPENCL: Absent = Absent {
     name: "opencl",
     device_types: &[device_type::OPENCL],
-    why: if cfg!(feature = "opencl") {
-        "this version has no OpenCL transfers yet"
-    } else {
-        "built without the feature \"opencl\""
-    },
+    why: "built without the feature \"opencl\"",
 };
 
 impl Backend for Absent {
@@ -58,11 +55,17 @@ impl Backend for Absent {
         None
     }
 
-    fn allocate(&self, device: DLDevice, _size: u64, _alignment: u64) -> Result<Memory> {
-        Err(Error::Unavailable { backend: self.name, device, why: self.why })
+    fn allocate(&self, wanted: &Wanted<'_>) -> Result<Memory> {
+        Err(Error::Unavailable { backend: self.name, device: wanted.device, why: self.why })
     }
 
-    unsafe fn transfer(&self, _job: &Transfer<'_>, _source: u64, _destination: u64) -> Result<()> {
+    unsafe fn transfer(
+        &self,
+        _job: &Transfer<'_>,
+        _source: &Place,
+        _destination: &Place,
+        _streams: &Streams,
+    ) -> Result<()> {
         let device = DLDevice { device_type: self.device_types[0], device_id: 0 };
         Err(Error::Unavailable { backend: self.name, device, why: self.why })
     }

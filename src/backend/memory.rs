@@ -1,11 +1,13 @@
 //! Memory of results: the library's own, or from a caller's allocator.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::any::Any;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use super::host::pages;
 use crate::dlpack::raw::DLDevice;
+use crate::dlpack::view::is_opaque;
 use crate::error::{Error, Result};
 
 /// A caller's allocator. The functions are called from any thread, and `user` must outlive every
@@ -39,6 +41,8 @@ enum Origin {
     Heap { block: NonNull<u8>, layout: Layout },
     /// Pages of its own.
     Pages(pages::Mapping),
+    /// A device's: it goes back when this is dropped.
+    Device { _owner: Box<dyn Any + Send + Sync> },
     /// A caller's.
     Caller { allocator: Allocator, device: DLDevice, stream: i64 },
 }
@@ -71,6 +75,12 @@ impl Memory {
         Ok(Memory { pointer, size: bytes, origin: Origin::Heap { block, layout } })
     }
 
+    /// A device's, by its address or handle, which is not 0. `owner` gives it back when it is dropped.
+    pub fn of_device(data: u64, size: usize, owner: Box<dyn Any + Send + Sync>) -> Option<Memory> {
+        let pointer = NonNull::new(data as usize as *mut u8)?;
+        Some(Memory { pointer, size, origin: Origin::Device { _owner: owner } })
+    }
+
     /// From a caller's allocator, whose answer is checked.
     pub fn from_caller(
         allocator: Allocator,
@@ -90,14 +100,15 @@ impl Memory {
         let pointer = NonNull::new(pointer.cast()).ok_or(error)?;
         let memory = Memory { pointer, size: bytes, origin: Origin::Caller { allocator, device, stream } };
         let address = memory.address() as usize;
-        if address.is_multiple_of(align) {
+        // A handle is no address.
+        if is_opaque(device) || address.is_multiple_of(align) {
             Ok(memory)
         } else {
             Err(Error::AllocatorMisaligned { address, alignment: align })
         }
     }
 
-    /// Its first byte.
+    /// Its first byte, or its handle.
     pub fn address(&self) -> u64 {
         self.pointer.as_ptr() as usize as u64
     }
@@ -120,7 +131,7 @@ impl Drop for Memory {
             // SAFETY: allocated with this layout.
             Origin::Heap { block, layout } => unsafe { dealloc(block.as_ptr(), *layout) },
             // It gives itself back.
-            Origin::Pages(_) => {}
+            Origin::Pages(_) | Origin::Device { .. } => {}
             Origin::Caller { allocator, device, stream } => {
                 // SAFETY: it came from this allocator, and goes back once.
                 unsafe {

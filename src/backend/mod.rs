@@ -4,11 +4,15 @@ pub mod absent;
 pub mod host;
 pub mod job;
 mod memory;
+#[cfg(feature = "opencl")]
+pub mod opencl;
 
 use std::fmt;
 
 use crate::dlpack::raw::DLDevice;
 use crate::error::{Error, Result};
+use crate::plan::ConvertOptions;
+use crate::report::Route;
 
 pub use job::Transfer;
 pub use memory::{Allocator, Memory};
@@ -49,6 +53,85 @@ pub struct PointerInfo {
     pub size: u64,
 }
 
+/// Where one side of a job is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Whose memory it is.
+    pub device: DLDevice,
+    /// An address, or a handle where the device has those.
+    pub data: u64,
+    /// Bytes from `data` to the first element.
+    pub byte_offset: u64,
+    /// Bytes from `data`: every element lies in `begin..end`.
+    pub begin: i64,
+    /// See `begin`.
+    pub end: i64,
+    /// Elements fill every byte of it.
+    pub dense: bool,
+    /// It has just been allocated: nobody else has work in flight there.
+    pub fresh: bool,
+}
+
+impl Place {
+    /// The address of the first element.
+    #[inline(always)]
+    pub fn address(&self) -> u64 {
+        self.data.wrapping_add(self.byte_offset)
+    }
+}
+
+/// What a caller's work is ordered by, in the numbers of the C API.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Streams {
+    /// The source is ready after what is on it.
+    pub source: i64,
+    /// The result is used on it.
+    pub destination: i64,
+    /// Return once the work is ordered on `destination`.
+    pub asynchronous: bool,
+}
+
+impl Streams {
+    /// Those of a conversion.
+    pub fn of(options: &ConvertOptions) -> Streams {
+        Streams {
+            source: options.src_stream,
+            destination: options.dst_stream,
+            asynchronous: options.asynchronous,
+        }
+    }
+}
+
+/// What will be asked of a device, before anything is allocated or moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Errand<'a> {
+    /// What is read.
+    pub source: &'a Place,
+    /// What is written; None: it will be allocated.
+    pub destination: Option<&'a Place>,
+    /// Where the result is.
+    pub target: DLDevice,
+    /// The caller's.
+    pub streams: Streams,
+}
+
+/// Memory that a result needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Where.
+    pub device: DLDevice,
+    /// Bytes; not 0.
+    pub size: u64,
+    /// A power of two.
+    pub alignment: u64,
+    /// Whether each byte must be 0.
+    pub zeroed: bool,
+    /// What will be read, which tells a device's context.
+    pub source: Option<&'a Place>,
+    /// The caller's stream for the result.
+    pub stream: i64,
+}
+
 /// The one table that the host, CUDA, OpenCL and registered backends fill.
 pub trait Backend: Sync {
     /// "host", "cuda", "opencl".
@@ -69,20 +152,44 @@ pub trait Backend: Sync {
     /// What its driver says of an address, if that driver runs already; it is never started.
     fn detect_pointer(&self, address: u64) -> Option<PointerInfo>;
 
-    /// Memory for a result.
-    fn allocate(&self, device: DLDevice, size: u64, alignment: u64) -> Result<Memory>;
+    /// Looks at what will be asked of it, so that what cannot be done is refused before anything has
+    /// happened. Returns the way that the data will take, which only the driver knows for sure.
+    fn admit(&self, errand: &Errand<'_>, route: Route) -> Result<Route> {
+        let _ = errand;
+        Ok(route)
+    }
 
-    /// Does a job. The values are addresses, or handles where the device has those.
+    /// Whether a tensor that is not empty is where it says, by what the driver knows of its handle.
+    /// Addresses are [`Backend::detect_pointer`]'s.
+    fn verify(&self, place: &Place) -> Result<()> {
+        let _ = place;
+        Ok(())
+    }
+
+    /// Memory for a result.
+    fn allocate(&self, wanted: &Wanted<'_>) -> Result<Memory>;
+
+    /// Does a job.
     ///
     /// # Safety
     /// Every place that the job visits is readable in the source and writable in the destination, and
     /// they do not overlap.
-    unsafe fn transfer(&self, job: &Transfer<'_>, source: u64, destination: u64) -> Result<()>;
+    unsafe fn transfer(
+        &self,
+        job: &Transfer<'_>,
+        source: &Place,
+        destination: &Place,
+        streams: &Streams,
+    ) -> Result<()>;
 }
 
 /// Every backend that is built in, available or not.
 pub fn all() -> &'static [&'static dyn Backend] {
-    &[&host::Host, &absent::CUDA, &absent::OPENCL]
+    #[cfg(feature = "opencl")]
+    const OPENCL: &dyn Backend = &opencl::OpenCl;
+    #[cfg(not(feature = "opencl"))]
+    const OPENCL: &dyn Backend = &absent::OPENCL;
+    &[&host::Host, &absent::CUDA, OPENCL]
 }
 
 /// The backend that serves a device, if it is usable here.

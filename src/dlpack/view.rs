@@ -6,6 +6,7 @@ use super::raw::{
     DLDataType, DLDevice, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
     DLTensor, device_type,
 };
+use crate::backend::Place;
 use crate::consumers::{Candidate, Offset};
 use crate::dtype::{self, Storage};
 use crate::error::{Error, Result, TensorProblem};
@@ -186,6 +187,20 @@ impl<'a> TensorView<'a> {
     #[inline]
     pub fn address(&self) -> Option<u64> {
         if self.is_opaque() || self.data == 0 { None } else { Some(self.data.wrapping_add(self.byte_offset)) }
+    }
+
+    /// Where it is, as a backend sees it.
+    #[inline(always)]
+    pub fn place(&self) -> Place {
+        Place {
+            device: self.device,
+            data: self.data,
+            byte_offset: self.byte_offset,
+            begin: self.begin_offset,
+            end: self.end_offset,
+            dense: self.facts.is_dense() && self.storage().is_bytes(),
+            fresh: false,
+        }
     }
 
     /// Whether `data` is a handle, on which no arithmetic is done.

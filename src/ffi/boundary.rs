@@ -97,6 +97,7 @@ fn status_of(error: &Error) -> ab_status {
         Error::NoBackend { .. }
         | Error::DeviceId { .. }
         | Error::ConsumerDevice { .. }
+        | Error::NoSuchDevice { .. }
         | Error::DeclaredDevice { .. } => AB_E_UNSUPPORTED_DEVICE,
         Error::LegacyPadded { .. }
         | Error::Cast { .. }
@@ -109,6 +110,7 @@ fn status_of(error: &Error) -> ab_status {
         Error::DestinationReadOnly | Error::LegacyReadOnly => AB_E_READ_ONLY,
         Error::DestinationOverlaps | Error::SourceOverlaps => AB_E_OVERLAP,
         Error::OutOfMemory { .. } => AB_E_OUT_OF_MEMORY,
+        Error::Driver { .. } => AB_E_DEVICE,
         Error::CastingRule { .. } | Error::ValueLost { .. } => AB_E_LOSSY,
         Error::Internal(_) => AB_E_INTERNAL,
     }
@@ -117,7 +119,7 @@ fn status_of(error: &Error) -> ab_status {
 /// # Safety
 /// `error` has room for `room` bytes.
 unsafe fn write_error(error: *mut ab_error, room: usize, code: ab_status, cause: Option<&Error>) {
-    let native_code = 0;
+    let native_code = cause.map_or(0, Error::native_code);
     // SAFETY: the caller vouches for the room, of which struct_size is part and left alone.
     unsafe {
         (&raw mut (*error).code).write_unaligned(code);

@@ -24,7 +24,7 @@ use std::fmt;
 use self::cast::{CastKernel, Caster};
 use self::kernel::{Move, MoveBits, Sides};
 use super::job::{Transfer, Work};
-use super::{Backend, DeviceInfo, Memory, MemoryKind, PointerInfo};
+use super::{Backend, DeviceInfo, Memory, MemoryKind, Place, PointerInfo, Streams, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::dtype::Scalar;
 use crate::error::{Error, Result};
@@ -67,11 +67,22 @@ impl Backend for Host {
         (is_mapped(address) && !a_device_driver_is_loaded()).then_some(info)
     }
 
-    fn allocate(&self, device: DLDevice, size: u64, alignment: u64) -> Result<Memory> {
-        Memory::on_host(device, size, alignment)
+    fn allocate(&self, wanted: &Wanted<'_>) -> Result<Memory> {
+        let mut memory = Memory::on_host(wanted.device, wanted.size, wanted.alignment)?;
+        if wanted.zeroed {
+            memory.clear();
+        }
+        Ok(memory)
     }
 
-    unsafe fn transfer(&self, job: &Transfer<'_>, source: u64, destination: u64) -> Result<()> {
+    unsafe fn transfer(
+        &self,
+        job: &Transfer<'_>,
+        source: &Place,
+        destination: &Place,
+        _streams: &Streams,
+    ) -> Result<()> {
+        let (source, destination) = (source.address(), destination.address());
         let sides =
             Sides { source: source as usize as *const u8, destination: destination as usize as *mut u8 };
         let Folded { axes, source_offset, destination_offset } = job.folded;

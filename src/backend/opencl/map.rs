@@ -1,0 +1,155 @@
+//! Jobs on buffers that the host can reach: they are mapped, and the host's kernels do the work. Where
+//! memory is shared that moves each byte once; elsewhere the driver moves what is mapped.
+
+use std::ops::Range;
+use std::ptr::null_mut;
+
+use opencl3::memory::*;
+use opencl3::types::*;
+
+use super::buffer::Buffer;
+use super::driver::{call, make};
+use super::lane::{Event, Lane, list};
+use crate::error::Result;
+
+/// A part of a buffer, mapped until this is dropped.
+pub struct Mapped<'a> {
+    lane: &'a Lane,
+    mem: cl_mem,
+    /// What is written back when it is unmapped: a copy in a buffer that the host may map.
+    copy: Option<(Buffer, &'a Buffer, Range<usize>)>,
+    /// Its first byte.
+    pub pointer: *mut u8,
+}
+
+/// What a mapping is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    /// What is there stays, but for what is written.
+    Write,
+    /// Every byte will be written.
+    Overwrite,
+}
+
+impl<'a> Mapped<'a> {
+    /// Maps bytes of a buffer for the host, once the events have happened.
+    ///
+    /// # Safety
+    /// The range lies within the buffer, which lives longer than this; the events are of its context.
+    pub unsafe fn new(
+        lane: &'a Lane,
+        buffer: &'a Buffer,
+        range: Range<usize>,
+        access: Access,
+        after: &[cl_event],
+    ) -> Result<Mapped<'a>> {
+        let flags = match access {
+            Access::Read => CL_MAP_READ,
+            Access::Write => CL_MAP_READ | CL_MAP_WRITE,
+            Access::Overwrite => CL_MAP_WRITE_INVALIDATE_REGION,
+        };
+        let reads = access != Access::Overwrite;
+        let writes = access != Access::Read;
+        let size = range.len();
+        let (count, events) = list(after);
+        let f = lane.f;
+        let allowed = (!reads || buffer.is_mappable(false)) && (!writes || buffer.is_mappable(true));
+        // SAFETY: the caller vouches for range and events; the copy is as long as the range.
+        unsafe {
+            if allowed {
+                let (offset, mem) = (range.start, buffer.mem);
+                let pointer = make!(
+                    f,
+                    clEnqueueMapBuffer(
+                        lane.queue,
+                        mem,
+                        CL_TRUE,
+                        flags,
+                        offset,
+                        size,
+                        count,
+                        events,
+                        null_mut()
+                    )
+                )?;
+                return Ok(Mapped { lane, mem, copy: None, pointer: pointer.cast() });
+            }
+            let flags = CL_MEM_READ_WRITE;
+            let mem = make!(f, clCreateBuffer(lane.context, flags, size, null_mut()))?;
+            let copy = Buffer::new(f, mem, lane.context, flags);
+            call!(
+                f,
+                clEnqueueCopyBuffer(
+                    lane.queue,
+                    buffer.mem,
+                    mem,
+                    range.start,
+                    0,
+                    size,
+                    count,
+                    events,
+                    null_mut()
+                )
+            )?;
+            let flags = CL_MAP_READ | CL_MAP_WRITE;
+            let pointer = make!(
+                f,
+                clEnqueueMapBuffer(lane.queue, mem, CL_TRUE, flags, 0, size, 0, std::ptr::null(), null_mut())
+            )?;
+            let copy = Some((copy, buffer, if writes { range } else { 0..0 }));
+            Ok(Mapped { lane, mem, copy, pointer: pointer.cast() })
+        }
+    }
+
+    /// Gives it back to the device. The event says when that is done.
+    pub fn unmap(self) -> Result<Event> {
+        let mut this = std::mem::ManuallyDrop::new(self);
+        let copy = this.copy.take();
+        let (lane, f) = (this.lane, this.lane.f);
+        let mut event = null_mut();
+        // SAFETY: it is mapped there, and unmapped once.
+        unsafe {
+            let pointer = this.pointer.cast();
+            call!(
+                f,
+                clEnqueueUnmapMemObject(lane.queue, this.mem, pointer, 0, std::ptr::null(), &mut event)
+            )?;
+            let unmapped = Event::new(f, event);
+            let Some((copy, buffer, range)) = copy.filter(|(_, _, range)| !range.is_empty()) else {
+                return Ok(unmapped);
+            };
+            call!(
+                f,
+                clEnqueueCopyBuffer(
+                    lane.queue,
+                    copy.mem,
+                    buffer.mem,
+                    0,
+                    range.start,
+                    range.len(),
+                    0,
+                    std::ptr::null(),
+                    &mut event
+                )
+            )?;
+            Ok(Event::new(f, event))
+        }
+    }
+}
+
+impl Drop for Mapped<'_> {
+    fn drop(&mut self) {
+        let mut event = null_mut();
+        // SAFETY: it is mapped there. This is the way out of a failure: nothing is written back, and what
+        // it fails with is not told over what failed first.
+        unsafe {
+            let (f, pointer) = (self.lane.f, self.pointer.cast());
+            let queue = self.lane.queue;
+            if (f.clEnqueueUnmapMemObject)(queue, self.mem, pointer, 0, std::ptr::null(), &mut event) == 0 {
+                (f.clWaitForEvents)(1, &event);
+                (f.clReleaseEvent)(event);
+            }
+        }
+    }
+}

@@ -1,0 +1,696 @@
+//! OpenCL: devices, buffers of other contexts, and every way between them and the host.
+#![cfg(feature = "opencl")]
+
+#[path = "common/cl.rs"]
+mod cl;
+mod common;
+
+use std::ffi::{CStr, c_void};
+use std::process::Command;
+use std::ptr::null_mut;
+
+use arraybridge::dlpack::raw::{DLDevice, DLManagedTensorVersioned, DLTensor};
+use arraybridge::ffi::context::{ab_list_backends, ab_list_devices};
+use arraybridge::ffi::convert::{ab_convert, ab_copy, ab_copy_into, ab_plan};
+use arraybridge::ffi::managed::ab_release;
+use arraybridge::ffi::types::*;
+use cl::{Desk, devices};
+use opencl3::command_queue::*;
+use opencl3::event::{CL_COMPLETE, create_user_event, release_event, set_user_event_status};
+use opencl3::memory::*;
+
+const CPU: (i32, i32) = (1, 0);
+const OPENCL: (i32, i32) = (4, 0);
+
+fn error() -> ab_error {
+    ab_error { struct_size: size_of::<ab_error>() as u32, code: 1, native_code: 1, message: [1; 496] }
+}
+
+fn options() -> ab_convert_options {
+    // SAFETY: all zero is what C writes for the defaults.
+    let zero = unsafe { std::mem::zeroed() };
+    ab_convert_options { struct_size: size_of::<ab_convert_options>() as u32, ..zero }
+}
+
+fn report() -> ab_report {
+    // SAFETY: all zero is what C writes.
+    let zero = unsafe { std::mem::zeroed() };
+    ab_report { struct_size: size_of::<ab_report>() as u32, ..zero }
+}
+
+fn text(error: &ab_error) -> String {
+    // SAFETY: the library ends every message with NUL.
+    unsafe { CStr::from_ptr(error.message.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+/// A borrowed tensor; shape and strides outlive it.
+#[derive(Clone)]
+struct Array {
+    data: *mut c_void,
+    device: (i32, i32),
+    dtype: &'static str,
+    shape: Vec<i64>,
+    strides: Option<Vec<i64>>,
+    byte_offset: u64,
+}
+
+impl Array {
+    fn tensor(&self) -> DLTensor {
+        DLTensor {
+            data: self.data,
+            device: DLDevice { device_type: self.device.0, device_id: self.device.1 },
+            ndim: self.shape.len() as i32,
+            dtype: self.dtype.parse().unwrap(),
+            shape: self.shape.as_ptr().cast_mut(),
+            strides: self.strides.as_ref().map_or(null_mut(), |strides| strides.as_ptr().cast_mut()),
+            byte_offset: self.byte_offset,
+        }
+    }
+
+    fn host(bytes: &[u8], dtype: &'static str, shape: &[i64]) -> Array {
+        let data = bytes.as_ptr().cast_mut().cast();
+        Array { data, device: CPU, dtype, shape: shape.to_vec(), strides: None, byte_offset: 0 }
+    }
+
+    fn opencl(mem: cl_mem, dtype: &'static str, shape: &[i64]) -> Array {
+        Array { data: mem, device: OPENCL, dtype, shape: shape.to_vec(), strides: None, byte_offset: 0 }
+    }
+}
+
+fn copy_into(
+    from: &Array,
+    to: &Array,
+    options: &ab_convert_options,
+) -> Result<ab_report, (i32, i64, String)> {
+    let (mut error, mut report) = (error(), report());
+    // SAFETY: the tests' tensors are as large as they say.
+    let status = unsafe {
+        ab_copy_into(null_mut(), &from.tensor(), 0, &to.tensor(), 0, options, &mut report, &mut error)
+    };
+    if status == AB_OK { Ok(report) } else { Err((status, error.native_code, text(&error))) }
+}
+
+/// A result, freed with this.
+struct Owned(*mut DLManagedTensorVersioned);
+
+impl Owned {
+    fn tensor(&self) -> &DLTensor {
+        // SAFETY: it is a result.
+        unsafe { &(*self.0).dl_tensor }
+    }
+
+    fn mem(&self) -> cl_mem {
+        self.tensor().data
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: it is owned.
+        unsafe { ab_release(self.0) };
+    }
+}
+
+fn copy(from: &Array, options: &ab_convert_options) -> Result<(Owned, ab_report), (i32, i64, String)> {
+    let (mut error, mut report, mut out) = (error(), report(), null_mut());
+    // SAFETY: the tests' tensors are as large as they say.
+    let status =
+        unsafe { ab_copy(null_mut(), &from.tensor(), 0, options, &mut out, &mut report, &mut error) };
+    if status == AB_OK {
+        Ok((Owned(out), report))
+    } else {
+        assert!(out.is_null());
+        Err((status, error.native_code, text(&error)))
+    }
+}
+
+fn to_device(device: (i32, i32)) -> ab_convert_options {
+    ab_convert_options { device: DLDevice { device_type: device.0, device_id: device.1 }, ..options() }
+}
+
+/// A desk, or None after saying that there is no OpenCL here.
+fn desk() -> Option<Desk> {
+    let desk = Desk::new();
+    if desk.is_none() {
+        common::skipped("the tests of OpenCL: no OpenCL device is here (pocl-opencl-icd is one)");
+    }
+    desk
+}
+
+fn backend() -> (bool, String) {
+    let mut error = error();
+    // SAFETY: all zero is what C writes.
+    let mut list: [ab_backend_info; 8] = unsafe { std::mem::zeroed() };
+    list[0].struct_size = size_of::<ab_backend_info>() as u32;
+    let mut count = 0;
+    // SAFETY: the list has eight entries.
+    let status = unsafe { ab_list_backends(null_mut(), list.as_mut_ptr(), 8, &mut count, &mut error) };
+    assert_eq!(status, AB_OK);
+    let text = |chars: &[std::ffi::c_char]| {
+        // SAFETY: it ends with NUL.
+        unsafe { CStr::from_ptr(chars.as_ptr()) }.to_string_lossy().into_owned()
+    };
+    let found = list[..count].iter().find(|info| text(&info.name) == "opencl").expect("opencl is listed");
+    (found.available == 1, text(&found.detail))
+}
+
+#[test]
+fn devices_are_listed_in_order() {
+    if desk().is_none() {
+        return;
+    }
+    let mut error = error();
+    // SAFETY: all zero is what C writes.
+    let mut list: [ab_device_info; 32] = unsafe { std::mem::zeroed() };
+    list[0].struct_size = size_of::<ab_device_info>() as u32;
+    let mut count = 0;
+    // SAFETY: the list has so many entries.
+    let status = unsafe { ab_list_devices(null_mut(), list.as_mut_ptr(), 32, &mut count, &mut error) };
+    assert_eq!(status, AB_OK);
+    let listed: Vec<_> = list[..count].iter().filter(|info| info.device.device_type == 4).collect();
+    assert_eq!(listed.len(), devices().len());
+    for (index, info) in listed.iter().enumerate() {
+        assert_eq!(info.device.device_id, index as i32);
+        let size =
+            opencl3::device::get_device_info(devices()[index], opencl3::device::CL_DEVICE_GLOBAL_MEM_SIZE);
+        assert_eq!(info.total_memory, size.unwrap().to_ulong());
+    }
+    let (available, detail) = backend();
+    assert!(available && detail.contains("OpenCL"), "{detail}");
+}
+
+/// This program again, one test of it, with other OpenCL drivers.
+fn again(test: &str, variables: &[(&str, &str)]) {
+    let mut run = Command::new(std::env::current_exe().unwrap());
+    run.args(["--exact", test, "--ignored"]).envs(variables.iter().copied());
+    let output = run.output().unwrap();
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{variables:?}: {text}");
+}
+
+#[test]
+#[ignore = "run by what_is_missing_is_named"]
+fn unavailable() {
+    let wanted = std::env::var("ARRAYBRIDGE_TEST_WHY").unwrap();
+    let (available, detail) = backend();
+    assert!(!available && detail.contains(&wanted), "{detail}");
+    let bytes = [0u8; 16];
+    let (status, _, message) = copy(&Array::host(&bytes, "float32", &[4]), &to_device(OPENCL)).err().unwrap();
+    assert_eq!(status, AB_E_BACKEND_UNAVAILABLE);
+    assert!(message.contains(&wanted), "{message}");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    if desk().is_none() {
+        return;
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let path = empty.path().to_str().unwrap();
+    again("unavailable", &[("OCL_ICD_VENDORS", path), ("ARRAYBRIDGE_TEST_WHY", "no OpenCL driver (ICD)")]);
+    // A library of the name that has nothing of OpenCL in it.
+    let library = empty.path().join("libOpenCL.so.1");
+    std::fs::write(empty.path().join("empty.c"), "int nothing;").unwrap();
+    let mut cc = common::cc();
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(empty.path().join("empty.c"));
+    common::succeed_silently(&mut cc);
+    again("unavailable", &[("LD_LIBRARY_PATH", path), ("ARRAYBRIDGE_TEST_WHY", "lacks a function")]);
+    std::fs::write(&library, "this is no library").unwrap();
+    again(
+        "unavailable",
+        &[("LD_LIBRARY_PATH", path), ("ARRAYBRIDGE_TEST_WHY", "libOpenCL.so.1 cannot be opened")],
+    );
+}
+
+fn floats(count: usize) -> Vec<u8> {
+    (0..count).flat_map(|index| (index as f32 * 0.5 - 3.0).to_ne_bytes()).collect()
+}
+
+#[test]
+fn there_and_back() {
+    if desk().is_none() {
+        return;
+    }
+    let bytes = floats(24);
+    let source = Array::host(&bytes, "float32", &[2, 3, 4]);
+    let (there, up) = copy(&source, &to_device(OPENCL)).unwrap();
+    assert_eq!((up.route, up.passes, up.bytes_written), (AB_ROUTE_UPLOAD, 1, 96));
+    let tensor = there.tensor();
+    assert_eq!((tensor.device.device_type, tensor.device.device_id, tensor.byte_offset), (4, 0, 0));
+    // SAFETY: a result has as many strides as axes.
+    let strides = unsafe { std::slice::from_raw_parts(tensor.strides, 3) };
+    assert_eq!(strides, [12, 4, 1]);
+    assert_eq!(cl::references(there.mem()), 1);
+    // Zero copy, and a device copy beside it in the same context.
+    let on_device = Array::opencl(there.mem(), "float32", &[2, 3, 4]);
+    let (other, report) = copy(&on_device, &options()).unwrap();
+    assert_eq!(report.route, AB_ROUTE_DEVICE);
+    let context = |mem| get_mem_object_info(mem, CL_MEM_CONTEXT).unwrap().to_ptr();
+    assert_eq!(context(other.mem()), context(there.mem()));
+    let (mut error, mut report, mut out) = (error(), self::report(), null_mut());
+    // SAFETY: the tensor is owned, and given up on success.
+    let status =
+        unsafe { ab_convert(null_mut(), there.0, &to_device(CPU), &mut out, &mut report, &mut error) };
+    assert_eq!(status, AB_OK, "{}", text(&error));
+    std::mem::forget(there);
+    let back = Owned(out);
+    assert_eq!(report.route, AB_ROUTE_DOWNLOAD);
+    // SAFETY: the result is that large.
+    let back = unsafe { std::slice::from_raw_parts(back.tensor().data.cast::<u8>(), bytes.len()) };
+    assert_eq!(back, bytes);
+}
+
+#[test]
+fn a_tensor_of_another_context() {
+    let Some(desk) = desk() else { return };
+    let bytes = floats(64);
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    // Rows 1 and 2, every second column, backwards: an offset and a negative stride.
+    let view = Array {
+        strides: Some(vec![8, -2]),
+        byte_offset: (8 + 6) * 4,
+        ..Array::opencl(buffer.mem, "float32", &[2, 4])
+    };
+    let (result, report) =
+        copy(&view, &ab_convert_options { dtype: "int16".parse().unwrap(), ..options() }).unwrap();
+    assert_eq!((report.route, report.passes), (AB_ROUTE_DEVICE, 1));
+    assert_eq!(buffer.references(), 1, "nothing is kept");
+    let got = desk.read(result.mem(), 16);
+    let value = |index: usize| (index as f32 * 0.5 - 3.0) as i16;
+    let want: Vec<u8> =
+        [14, 12, 10, 8, 22, 20, 18, 16].into_iter().flat_map(|index| value(index).to_ne_bytes()).collect();
+    assert_eq!(got, want);
+    assert_eq!(desk.read(buffer.mem, bytes.len()), bytes);
+}
+
+#[test]
+fn results_outlive_the_context_that_made_their_source() {
+    let Some(desk) = desk() else { return };
+    let bytes = floats(16);
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let (result, _) = copy(&Array::opencl(buffer.mem, "float32", &[16]), &options()).unwrap();
+    drop(buffer);
+    drop(desk);
+    let (back, _) = copy(&Array::opencl(result.mem(), "float32", &[16]), &to_device(CPU)).unwrap();
+    // SAFETY: the result is that large.
+    let back = unsafe { std::slice::from_raw_parts(back.tensor().data.cast::<u8>(), bytes.len()) };
+    assert_eq!(back, bytes);
+}
+
+#[test]
+fn a_context_is_let_go_with_its_last_tensor() {
+    let Some(desk) = desk() else { return };
+    let references = || {
+        let data = opencl3::context::context::get_context_info(
+            desk.context,
+            opencl3::context::context::CL_CONTEXT_REFERENCE_COUNT,
+        );
+        data.unwrap().to_uint()
+    };
+    let bytes = floats(16);
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let array = Array::opencl(buffer.mem, "float32", &[16]);
+    // PoCL takes a reference of its own at the first command.
+    copy(&array, &options()).unwrap();
+    let before = references();
+    for _ in 0..10 {
+        let (result, _) = copy(&array, &options()).unwrap();
+        assert!(references() > before);
+        drop(result);
+    }
+    assert_eq!(references(), before);
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    let Some(desk) = desk() else { return };
+    let bytes = floats(16);
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let refused = |array: &Array, words: &str| {
+        let (status, _, message) = copy(array, &to_device(CPU)).err().unwrap();
+        assert_eq!(status, AB_E_INVALID_TENSOR, "{message}");
+        assert!(message.starts_with("source.data is a cl_mem") && message.contains(words), "{message}");
+        let (mut error, mut report) = (error(), report());
+        // SAFETY: the tensor is readable.
+        let planned =
+            unsafe { ab_plan(null_mut(), &array.tensor(), 0, &to_device(CPU), &mut report, &mut error) };
+        assert_eq!((planned, text(&error)), (status, message));
+    };
+    refused(&Array::opencl(buffer.mem, "float32", &[17]), "of 64 bytes");
+    let view = Array::opencl(buffer.mem, "float32", &[4]);
+    refused(&Array { byte_offset: 52, ..view.clone() }, "to byte 68");
+    refused(&Array { strides: Some(vec![-1]), byte_offset: 8, ..view }, "from byte -4");
+    let hidden = desk.buffer(&bytes, CL_MEM_WRITE_ONLY);
+    refused(&Array::opencl(hidden.mem, "float32", &[4]), "CL_MEM_WRITE_ONLY");
+    assert_eq!((buffer.references(), hidden.references()), (1, 1));
+
+    let format = cl_image_format { image_channel_order: CL_RGBA, image_channel_data_type: CL_UNORM_INT8 };
+    // SAFETY: all zero is what C writes.
+    let mut shape: cl_image_desc = unsafe { std::mem::zeroed() };
+    (shape.image_type, shape.image_width, shape.image_height) = (CL_MEM_OBJECT_IMAGE2D, 4, 4);
+    // SAFETY: format and shape are valid.
+    match unsafe { create_image(desk.context, CL_MEM_READ_WRITE, &format, &shape, null_mut()) } {
+        Ok(image) => {
+            refused(&Array::opencl(image, "uint8", &[4]), "type 0x10f1: expected a buffer");
+            // SAFETY: it is ours.
+            unsafe { release_mem_object(image) }.unwrap();
+        }
+        Err(code) => common::skipped(format_args!("images of OpenCL: the device has none ({code})")),
+    }
+}
+
+#[test]
+fn devices_that_there_are_not() {
+    if desk().is_none() {
+        return;
+    }
+    let bytes = floats(4);
+    let (status, _, message) =
+        copy(&Array::host(&bytes, "float32", &[4]), &to_device((4, 99))).err().unwrap();
+    assert_eq!(status, AB_E_UNSUPPORTED_DEVICE);
+    assert!(
+        message.starts_with("device opencl:99: there ") && message.contains(" OpenCL device"),
+        "{message}"
+    );
+}
+
+#[test]
+fn declared_devices_are_verified() {
+    let Some(desk) = desk() else { return };
+    let buffer = desk.buffer(&floats(4), CL_MEM_READ_WRITE);
+    let lie = Array { device: (4, 7), ..Array::opencl(buffer.mem, "float32", &[4]) };
+    let verify = ab_convert_options { flags: AB_CONVERT_VERIFY_POINTER, ..to_device(CPU) };
+    let (status, _, message) = copy(&lie, &verify).err().unwrap();
+    assert_eq!(status, AB_E_UNSUPPORTED_DEVICE);
+    assert!(message.contains("opencl:7") && message.contains("opencl:0"), "{message}");
+    // Trusted otherwise; the context knows better.
+    assert!(copy(&lie, &to_device(CPU)).is_ok());
+    assert!(copy(&Array { device: OPENCL, ..lie }, &verify).is_ok());
+}
+
+#[test]
+fn parts_of_buffers() {
+    let Some(desk) = desk() else { return };
+    let bytes = floats(1024);
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let part = |origin: usize, size: usize| {
+        let region = cl_buffer_region { origin, size };
+        let place = (&raw const region).cast();
+        // SAFETY: the region is within the buffer.
+        unsafe { create_sub_buffer(buffer.mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, place) }
+            .unwrap()
+    };
+    let (first, second, across) = (part(0, 1024), part(1024, 1024), part(512, 1024));
+    let view = |mem| Array { byte_offset: 4, ..Array::opencl(mem, "float32", &[8]) };
+    copy_into(&view(second), &view(first), &options()).unwrap();
+    let mut want = bytes.clone();
+    want.copy_within(1028..1060, 4);
+    assert_eq!(desk.read(buffer.mem, want.len()), want);
+    assert!(copy(&Array::opencl(first, "float32", &[257]), &to_device(CPU)).is_err());
+    // Parts of one buffer may share memory; so may views of one handle.
+    let whole = Array::opencl(first, "float32", &[256]);
+    let (status, ..) = copy_into(&whole, &Array { data: across, ..whole.clone() }, &options()).err().unwrap();
+    assert_eq!(status, AB_E_OVERLAP);
+    let (status, ..) =
+        copy_into(&view(first), &Array { byte_offset: 8, ..view(first) }, &options()).err().unwrap();
+    assert_eq!(status, AB_E_OVERLAP);
+    // Even and odd elements share none.
+    let every_second = Array { strides: Some(vec![2]), ..Array::opencl(buffer.mem, "float32", &[32]) };
+    copy_into(&every_second, &Array { byte_offset: 4, ..every_second.clone() }, &options()).unwrap();
+    for index in (0..64).step_by(2) {
+        want.copy_within(index * 4..index * 4 + 4, index * 4 + 4);
+    }
+    assert_eq!(desk.read(buffer.mem, want.len()), want);
+    for mem in [first, second, across] {
+        assert_eq!(cl::references(mem), 1);
+        // SAFETY: it is ours.
+        unsafe { release_mem_object(mem) }.unwrap();
+    }
+}
+
+#[test]
+fn buffers_that_the_host_may_not_touch() {
+    let Some(desk) = desk() else { return };
+    let bytes = floats(32);
+    let plain = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let closed = desk.buffer(&[0; 128], CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
+    let whole = |mem| Array::opencl(mem, "float32", &[32]);
+    copy_into(&Array::host(&bytes, "float32", &[32]), &whole(closed.mem), &options()).unwrap();
+    let back = [0u8; 128];
+    copy_into(&whole(closed.mem), &Array::host(&back, "float32", &[32]), &options()).unwrap();
+    assert_eq!(std::hint::black_box(&back)[..], bytes);
+    let every_second = Array { strides: Some(vec![2]), ..Array::opencl(closed.mem, "float32", &[16]) };
+    copy_into(&Array::opencl(plain.mem, "float32", &[16]), &every_second, &options()).unwrap();
+    copy_into(&whole(closed.mem), &Array::host(&back, "float32", &[32]), &options()).unwrap();
+    let mut want = bytes.clone();
+    for index in 0..16 {
+        want[index * 8..index * 8 + 4].copy_from_slice(&bytes[index * 4..index * 4 + 4]);
+    }
+    assert_eq!(std::hint::black_box(&back)[..], want);
+}
+
+#[test]
+fn callers_queues() {
+    let Some(desk) = desk() else { return };
+    let Some(other) = self::desk() else { return };
+    let bytes = floats(16);
+    let host = Array::host(&bytes, "float32", &[16]);
+    // A new result is where the caller's queue is.
+    let up = ab_convert_options { dst_stream: desk.stream(), ..to_device(OPENCL) };
+    let (result, _) = copy(&host, &up).unwrap();
+    let context = get_mem_object_info(result.mem(), CL_MEM_CONTEXT).unwrap().to_ptr();
+    assert_eq!(context, desk.context as isize);
+    let array = Array::opencl(result.mem(), "float32", &[16]);
+    let (moved, report) =
+        copy(&array, &ab_convert_options { dst_stream: other.stream(), ..options() }).unwrap();
+    assert_eq!(report.route, AB_ROUTE_STAGED);
+    assert_eq!(other.read(moved.mem(), 64), bytes);
+    // Queues of other contexts, and what is none.
+    for (name, options) in [
+        ("options.src_stream", ab_convert_options { src_stream: other.stream(), ..options() }),
+        ("options.src_stream", ab_convert_options { src_stream: 2, ..options() }),
+        ("options.dst_stream", ab_convert_options { dst_stream: 1, ..options() }),
+    ] {
+        let (status, _, message) = copy(&array, &options).err().unwrap();
+        assert_eq!(status, AB_E_INVALID_ARGUMENT);
+        assert!(message.starts_with(name), "{message}");
+    }
+    let elsewhere = ab_convert_options { dst_stream: other.stream(), ..options() };
+    assert!(copy_into(&host, &array, &elsewhere).is_err());
+}
+
+/// What is in the caller's queue comes first, also where the queue is out of order.
+#[test]
+fn work_in_flight_is_waited_for() {
+    if desk().is_none() {
+        return;
+    }
+    for properties in [0, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE] {
+        let desk = Desk::on(&devices()[..1], properties);
+        let before = floats(16);
+        let after: Vec<u8> = before.iter().rev().copied().collect();
+        let buffer = desk.buffer(&before, CL_MEM_READ_WRITE);
+        let gate = create_user_event(desk.context).unwrap();
+        // SAFETY: the buffer and what is written to it live until the queue is finished.
+        let write = unsafe {
+            let data = after.as_ptr().cast();
+            enqueue_write_buffer(desk.queue, buffer.mem, CL_FALSE, 0, 64, data, 1, &gate).unwrap()
+        };
+        let address = gate as usize;
+        let opener = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            set_user_event_status(address as cl_event, CL_COMPLETE).unwrap();
+        });
+        let options = ab_convert_options { src_stream: desk.stream(), ..to_device(CPU) };
+        let (result, _) = copy(&Array::opencl(buffer.mem, "float32", &[16]), &options).unwrap();
+        // SAFETY: the result is that large.
+        let got = unsafe { std::slice::from_raw_parts(result.tensor().data.cast::<u8>(), 64) };
+        assert_eq!(got, after);
+        opener.join().unwrap();
+        // SAFETY: both are ours.
+        unsafe {
+            release_event(write).unwrap();
+            release_event(gate).unwrap();
+        }
+    }
+}
+
+#[test]
+fn uploads_do_not_wait_for_the_callers_queue() {
+    let Some(desk) = desk() else { return };
+    let bytes = floats(16);
+    let gate = create_user_event(desk.context).unwrap();
+    // SAFETY: the event is of the queue's context.
+    let barrier = unsafe { enqueue_barrier_with_wait_list(desk.queue, 1, &gate).unwrap() };
+    let options =
+        ab_convert_options { flags: AB_CONVERT_ASYNC, dst_stream: desk.stream(), ..to_device(OPENCL) };
+    let (result, _) = copy(&Array::host(&bytes, "float32", &[16]), &options).unwrap();
+    set_user_event_status(gate, CL_COMPLETE).unwrap();
+    assert_eq!(desk.read(result.mem(), 64), bytes);
+    // SAFETY: both are ours.
+    unsafe {
+        release_event(barrier).unwrap();
+        release_event(gate).unwrap();
+    }
+}
+
+/// A small generator, so that the tests need no dependency and repeat.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> i64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) % end) as i64
+    }
+}
+
+/// Strides of a view with gaps, any order of axes and any signs: strides, first element, elements.
+fn random_layout(random: &mut Random, shape: &[i64]) -> (Vec<i64>, i64, i64) {
+    let mut axes: Vec<usize> = (0..shape.len()).collect();
+    for end in (1..axes.len()).rev() {
+        axes.swap(end, random.below(end as u64 + 1) as usize);
+    }
+    let (mut strides, mut step, mut first) = (vec![0; shape.len()], 1 + random.below(2), random.below(3));
+    for axis in axes {
+        strides[axis] = step;
+        step = step * shape[axis] + random.below(3);
+        if random.below(3) == 0 {
+            first += strides[axis] * (shape[axis] - 1);
+            strides[axis] = -strides[axis];
+        }
+    }
+    let reach: i64 = shape.iter().zip(&strides).map(|(extent, stride)| (extent - 1) * stride.max(&0)).sum();
+    (strides, first, first + reach + 1)
+}
+
+/// Every way between two contexts and the host gives what the host gives.
+#[test]
+fn random_strides() {
+    let Some(desk) = desk() else { return };
+    let second = Desk::on(&devices()[devices().len() - 1..], 0);
+    const DTYPES: [(&str, usize); 8] = [
+        ("int8", 1),
+        ("float16", 2),
+        ("bfloat16", 2),
+        ("float32", 4),
+        ("uint32", 4),
+        ("int64", 8),
+        ("complex64", 8),
+        ("complex128", 16),
+    ];
+    let mut random = Random(7);
+    for round in 0..400 {
+        let shape: Vec<i64> = (0..random.below(5)).map(|_| 1 + random.below(6)).collect();
+        let mut side = |any: bool| {
+            let (dtype, size) = DTYPES[random.below(if any { 8 } else { 1 }) as usize];
+            let (strides, first, elements) = random_layout(&mut random, &shape);
+            let bytes: Vec<u8> = (0..elements as usize * size).map(|_| random.below(256) as u8).collect();
+            (dtype, size, strides, first, bytes)
+        };
+        let (from_dtype, from_size, from_strides, from_first, from) = side(true);
+        let (to_dtype, to_size, to_strides, to_first, to) = side(true);
+        let array = |data, device, dtype, strides: &Vec<i64>, first: i64, size: usize| Array {
+            data,
+            device,
+            dtype,
+            shape: shape.clone(),
+            strides: Some(strides.clone()),
+            byte_offset: first as u64 * size as u64,
+        };
+        let source = |data, device| array(data, device, from_dtype, &from_strides, from_first, from_size);
+        let target = |data, device| array(data, device, to_dtype, &to_strides, to_first, to_size);
+        let mut want = to.clone();
+        let on_host = source(from.as_ptr().cast_mut().cast(), CPU);
+        copy_into(&on_host, &target(want.as_mut_ptr().cast(), CPU), &options()).unwrap();
+
+        let here = desk.buffer(&from, CL_MEM_READ_ONLY);
+        let there = |desk: &Desk| desk.buffer(&to, CL_MEM_READ_WRITE);
+        let name =
+            format!("round {round}: {from_dtype} {shape:?} {from_strides:?} to {to_dtype} {to_strides:?}");
+        let buffer = there(&desk);
+        let report = copy_into(&on_host, &target(buffer.mem, OPENCL), &options()).unwrap();
+        assert_eq!(
+            (report.route, desk.read(buffer.mem, to.len())),
+            (AB_ROUTE_UPLOAD, want.clone()),
+            "{name}"
+        );
+        let mut down = to.clone();
+        let on_device = source(here.mem, OPENCL);
+        let report = copy_into(&on_device, &target(down.as_mut_ptr().cast(), CPU), &options()).unwrap();
+        assert_eq!((report.route, &down), (AB_ROUTE_DOWNLOAD, &want), "{name}");
+        let buffer = there(&desk);
+        let report = copy_into(&on_device, &target(buffer.mem, OPENCL), &options()).unwrap();
+        assert_eq!(
+            (report.route, desk.read(buffer.mem, to.len())),
+            (AB_ROUTE_DEVICE, want.clone()),
+            "{name}"
+        );
+        let buffer = there(&second);
+        let report = copy_into(&on_device, &target(buffer.mem, OPENCL), &options()).unwrap();
+        assert_eq!((report.route, second.read(buffer.mem, to.len())), (AB_ROUTE_STAGED, want), "{name}");
+    }
+}
+
+#[test]
+#[ignore = "run by two_devices"]
+fn peers() {
+    let both = devices();
+    if both.len() != 2 {
+        panic!("{} devices", both.len());
+    }
+    let desk = Desk::on(&both, 0);
+    let bytes = floats(16);
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let array = Array::opencl(buffer.mem, "float32", &[16]);
+    let (result, report) = copy(&array, &to_device((4, 1))).unwrap();
+    assert_eq!((report.route, result.tensor().device.device_id), (AB_ROUTE_PEER, 1));
+    let context = get_mem_object_info(result.mem(), CL_MEM_CONTEXT).unwrap().to_ptr();
+    assert_eq!(context, desk.context as isize);
+    assert_eq!(desk.read(result.mem(), 64), bytes);
+    // Of a context without the other device.
+    let alone = Desk::on(&both[..1], 0);
+    let buffer = alone.buffer(&bytes, CL_MEM_READ_WRITE);
+    let array = Array::opencl(buffer.mem, "float32", &[16]);
+    let (result, report) = copy(&array, &to_device((4, 1))).unwrap();
+    assert_eq!(report.route, AB_ROUTE_STAGED);
+    let (back, _) = copy(&Array::opencl(result.mem(), "float32", &[16]), &to_device(CPU)).unwrap();
+    // SAFETY: the result is that large.
+    let back = unsafe { std::slice::from_raw_parts(back.tensor().data.cast::<u8>(), 64) };
+    assert_eq!(back, bytes);
+    // A queue of a device that the result is not for.
+    let queue = ab_convert_options { dst_stream: alone.stream(), ..to_device((4, 1)) };
+    let (status, _, message) = copy(&Array::host(&bytes, "float32", &[16]), &queue).err().unwrap();
+    assert!(status == AB_E_INVALID_ARGUMENT && message.starts_with("options.dst_stream"), "{message}");
+    // The rest again, from the first device to the second.
+    random_strides();
+}
+
+#[test]
+fn two_devices() {
+    if desk().is_none() {
+        return;
+    }
+    let run = || again("peers", &[("POCL_DEVICES", "pthread basic")]);
+    let platform = opencl3::platform::platform::get_platform_ids().unwrap()[0];
+    let name = opencl3::platform::platform::get_platform_data(
+        platform,
+        opencl3::platform::platform::CL_PLATFORM_NAME,
+    );
+    if name.unwrap().starts_with(b"Portable Computing Language") {
+        run();
+    } else {
+        common::skipped("two OpenCL devices: the first platform is not PoCL, which can show two");
+    }
+}
+
+#[test]
+fn results_that_no_device_has_room_for() {
+    let Some(desk) = desk() else { return };
+    let buffer = desk.buffer(&floats(4), CL_MEM_READ_WRITE);
+    let shape = [1 << 30, 1 << 22];
+    let huge = Array { strides: Some(vec![0, 0]), ..Array::opencl(buffer.mem, "float32", &shape) };
+    let (status, _, message) = copy(&huge, &options()).err().unwrap();
+    assert_eq!(status, AB_E_OUT_OF_MEMORY, "{message}");
+    assert_eq!(buffer.references(), 1);
+}
