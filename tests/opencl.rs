@@ -535,6 +535,108 @@ fn uploads_do_not_wait_for_the_callers_queue() {
     }
 }
 
+/// Within a context the device copies while the host goes on; the caller's queue comes after it.
+#[test]
+fn copies_of_the_device_are_ordered_by_events() {
+    if desk().is_none() {
+        return;
+    }
+    for properties in [0, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE] {
+        let desk = Desk::on(&devices()[..1], properties);
+        let (before, after) = (vec![1u8; 4096], vec![2u8; 4096]);
+        let buffer = desk.buffer(&before, CL_MEM_READ_WRITE);
+        let gate = create_user_event(desk.context).unwrap();
+        // SAFETY: the buffer and what is written to it live until the queue is finished.
+        let write = unsafe {
+            let data = after.as_ptr().cast();
+            enqueue_write_buffer(desk.queue, buffer.mem, CL_FALSE, 0, 4096, data, 1, &gate).unwrap()
+        };
+        let options = ab_convert_options {
+            flags: AB_CONVERT_ASYNC,
+            src_stream: desk.stream(),
+            dst_stream: desk.stream(),
+            ..options()
+        };
+        // It returns although the gate is shut.
+        let (result, report) = copy(&Array::opencl(buffer.mem, "uint8", &[4096]), &options).unwrap();
+        assert_eq!(report.route, AB_ROUTE_DEVICE);
+        set_user_event_status(gate, CL_COMPLETE).unwrap();
+        // What is enqueued behind it sees it.
+        let seen = desk.buffer(&before, CL_MEM_READ_WRITE);
+        // SAFETY: both buffers are that large.
+        let event = unsafe {
+            enqueue_copy_buffer(desk.queue, result.mem(), seen.mem, 0, 0, 4096, 0, std::ptr::null()).unwrap()
+        };
+        finish(desk.queue).unwrap();
+        assert_eq!(desk.read(seen.mem, 4096), after);
+        // SAFETY: all are ours.
+        unsafe {
+            release_event(event).unwrap();
+            release_event(write).unwrap();
+            release_event(gate).unwrap();
+        }
+    }
+}
+
+/// Rows and slices at steps, as a device's copy engine takes them, and as it does not.
+#[test]
+fn rectangles() {
+    let Some(desk) = desk() else { return };
+    let size = 6 * 5 * 256;
+    let from: Vec<u8> = (0..size).map(|index| (index * 7 % 251) as u8).collect();
+    let to = vec![9u8; size];
+    let second = Desk::on(&devices()[devices().len() - 1..], 0);
+    // Strides and first element of a side.
+    type Side = (&'static [i64], u64);
+    let cases: [(&[i64], Side, Side); 7] = [
+        (&[4096], (&[1], 100), (&[1], 200)),
+        (&[16, 100], (&[256, 1], 3), (&[128, 1], 700)),
+        (&[3, 4, 80], (&[1280, 256, 1], 1291), (&[960, 96, 1], 10)),
+        (&[3, 4, 80], (&[1280, 256, 1], 2000), (&[400, 80, 1], 5)),
+        (&[3, 4, 80], (&[-1280, 256, 1], 2600), (&[400, 80, 1], 5)),
+        (&[80, 16], (&[1, 256], 0), (&[1, 128], 64)),
+        (&[3, 4, 80], (&[1000, 96, 1], 0), (&[700, 96, 1], 5)),
+    ];
+    for (shape, (from_strides, from_first), (to_strides, to_first)) in cases {
+        let array = |data, device, strides: &[i64], first| Array {
+            data,
+            device,
+            dtype: "uint8",
+            shape: shape.to_vec(),
+            strides: Some(strides.to_vec()),
+            byte_offset: first,
+        };
+        let source = |data, device| array(data, device, from_strides, from_first);
+        let target = |data, device| array(data, device, to_strides, to_first);
+        let on_host = source(from.as_ptr().cast_mut().cast(), CPU);
+        let mut want = to.clone();
+        copy_into(&on_host, &target(want.as_mut_ptr().cast(), CPU), &options()).unwrap();
+        let here = desk.buffer(&from, CL_MEM_READ_WRITE);
+        let on_device = source(here.mem, OPENCL);
+        let mut down = to.clone();
+        copy_into(&on_device, &target(down.as_mut_ptr().cast(), CPU), &options()).unwrap();
+        assert_eq!(down, want, "{shape:?} {from_strides:?}");
+        for (source, desk) in [(&on_host, &desk), (&on_device, &desk), (&on_device, &second)] {
+            let buffer = desk.buffer(&to, CL_MEM_READ_WRITE);
+            copy_into(source, &target(buffer.mem, OPENCL), &options()).unwrap();
+            assert_eq!(desk.read(buffer.mem, size), want, "{shape:?} {from_strides:?}");
+        }
+    }
+}
+
+/// As on a device that does not work in the host's memory: copies by the driver.
+#[test]
+fn without_mapping() {
+    if desk().is_none() {
+        return;
+    }
+    let mut run = Command::new(std::env::current_exe().unwrap());
+    run.args(["--skip", "without_mapping", "--skip", "two_devices", "--skip", "what_is_missing_is_named"]);
+    let output = run.env("ARRAYBRIDGE_OPENCL_MAP", "0").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("17 passed"), "{text}");
+}
+
 /// A small generator, so that the tests need no dependency and repeat.
 struct Random(u64);
 

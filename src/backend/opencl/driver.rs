@@ -55,6 +55,7 @@ type Events = *const cl_event;
 type Event = *mut cl_event;
 type Code = *mut cl_int;
 type Notify = *const c_void;
+type Sizes = *const usize;
 
 functions! {
     clGetPlatformIDs(cl_uint, *mut cl_platform_id, *mut cl_uint) -> cl_int;
@@ -74,6 +75,11 @@ functions! {
     clGetMemObjectInfo(cl_mem, cl_mem_info, usize, *mut c_void, *mut usize) -> cl_int;
     clEnqueueMapBuffer(cl_command_queue, cl_mem, cl_bool, cl_map_flags, usize, usize, Count, Events, Event, Code) -> *mut c_void;
     clEnqueueUnmapMemObject(cl_command_queue, cl_mem, *mut c_void, Count, Events, Event) -> cl_int;
+    clEnqueueReadBuffer(cl_command_queue, cl_mem, cl_bool, usize, usize, *mut c_void, Count, Events, Event) -> cl_int;
+    clEnqueueReadBufferRect(cl_command_queue, cl_mem, cl_bool, Sizes, Sizes, Sizes, usize, usize, usize, usize, *mut c_void, Count, Events, Event) -> cl_int;
+    clEnqueueWriteBuffer(cl_command_queue, cl_mem, cl_bool, usize, usize, *const c_void, Count, Events, Event) -> cl_int;
+    clEnqueueWriteBufferRect(cl_command_queue, cl_mem, cl_bool, Sizes, Sizes, Sizes, usize, usize, usize, usize, *const c_void, Count, Events, Event) -> cl_int;
+    clEnqueueCopyBufferRect(cl_command_queue, cl_mem, cl_mem, Sizes, Sizes, Sizes, usize, usize, usize, usize, Count, Events, Event) -> cl_int;
     clEnqueueCopyBuffer(cl_command_queue, cl_mem, cl_mem, usize, usize, usize, Count, Events, Event) -> cl_int;
     clEnqueueFillBuffer(cl_command_queue, cl_mem, *const c_void, usize, usize, usize, Count, Events, Event) -> cl_int;
     clEnqueueMarkerWithWaitList(cl_command_queue, Count, Events, Event) -> cl_int;

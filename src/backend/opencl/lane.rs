@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use opencl3::command_queue::{CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE};
 use opencl3::context::context::{CL_CONTEXT_DEVICES, CL_CONTEXT_NUM_DEVICES};
+use opencl3::device::{CL_DEVICE_HOST_UNIFIED_MEMORY, CL_DEVICE_TYPE, CL_DEVICE_TYPE_CPU};
 use opencl3::types::*;
 
 use super::devices::Device;
@@ -22,6 +23,8 @@ pub struct Lane {
     pub device: cl_device_id,
     /// Ours, in order.
     pub queue: cl_command_queue,
+    /// Whether the host reaches the device's memory where it is, so that mapping copies nothing.
+    pub unified: bool,
 }
 
 // SAFETY: contexts and queues may be used from any thread.
@@ -59,7 +62,7 @@ impl Lane {
                 (f.clReleaseCommandQueue)(queue);
                 return Err(error);
             }
-            Arc::new(Lane { f, context, device, queue })
+            Arc::new(Lane { f, context, device, queue, unified: is_unified(f, device) })
         };
         lanes.push(Arc::downgrade(&lane));
         Ok(lane)
@@ -96,6 +99,23 @@ impl Drop for Lane {
             (self.f.clReleaseCommandQueue)(self.queue);
             (self.f.clReleaseContext)(self.context);
         }
+    }
+}
+
+/// Whether a device works in the host's memory. ARRAYBRIDGE_OPENCL_MAP=0 says of every one that it does
+/// not, so that tests on a processor go the ways of other devices.
+///
+/// # Safety
+/// The device is valid.
+unsafe fn is_unified(f: &Functions, device: cl_device_id) -> bool {
+    if std::env::var_os("ARRAYBRIDGE_OPENCL_MAP").is_some_and(|value| value == "0") {
+        return false;
+    }
+    // SAFETY: the device is valid, and each value as large as the specification says.
+    unsafe {
+        let kind = info!(f, clGetDeviceInfo(device, CL_DEVICE_TYPE): cl_device_type).unwrap_or(0);
+        let unified = info!(f, clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY): cl_bool);
+        kind & CL_DEVICE_TYPE_CPU != 0 || unified.is_ok_and(|unified| unified != CL_FALSE)
     }
 }
 

@@ -2,13 +2,18 @@
 //!
 //! The driver's functions are found at the first use (`driver`), and with them the devices (`devices`).
 //! A `cl_mem` is asked what it is (`buffer`); what is done in its context is done on a queue of our own
+//! (`lane`). Runs and rectangles of bytes are copied by the driver (`direct`), unless the device works in
+//! the host's memory. There, and for all else, buffers are mapped and the host's kernels work on them
+//! (`map`).
 
 mod buffer;
 mod devices;
+mod direct;
 mod driver;
 mod lane;
 mod map;
 
+use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::null_mut;
@@ -18,6 +23,7 @@ use opencl3::memory::CL_MEM_READ_WRITE;
 use opencl3::types::*;
 
 use self::buffer::Buffer;
+use self::direct::Rectangle;
 use self::driver::{Functions, call};
 use self::lane::{Event, Lane, Queue, devices_of, list};
 use self::map::{Access, Mapped};
@@ -189,8 +195,12 @@ impl Backend for OpenCl {
             let orders = Orders::of(f, streams)?;
             let source_markers = orders.before(&from)?;
             let destination_markers = if destination.fresh { Vec::new() } else { orders.before(&to)? };
-            let done =
-                mapped(job, (&from, source, &source_markers), (&to, destination, &destination_markers))?;
+            let (before, after) =
+                ((&from, source, &source_markers[..]), (&to, destination, &destination_markers[..]));
+            let done = match direct(job, before, after, streams.asynchronous)? {
+                Some(done) => done,
+                None => mapped(job, before, after)?,
+            };
             orders.after(&to, done, streams.asynchronous)
         }
     }
@@ -202,6 +212,9 @@ struct Kept {
     _buffer: Buffer,
     _lane: Arc<Lane>,
 }
+
+/// What is in flight: events, and where they are.
+type Done = Vec<(Arc<Lane>, Event)>;
 
 fn functions() -> Result<&'static Functions> {
     let device = DLDevice { device_type: device_type::OPENCL, device_id: 0 };
@@ -389,7 +402,7 @@ impl Orders {
     }
 
     /// Makes the result ready: by waiting, or by ordering the caller's queue after the work.
-    unsafe fn after(&self, end: &End, done: Vec<(Arc<Lane>, Event)>, asynchronous: bool) -> Result<()> {
+    unsafe fn after(&self, end: &End, done: Done, asynchronous: bool) -> Result<()> {
         let queue = self.destination.filter(|queue| Some(queue.context) == end.context());
         for (lane, event) in done {
             let f = self.f;
@@ -409,16 +422,67 @@ impl Orders {
     }
 }
 
+fn handles(events: &[Event]) -> Vec<cl_event> {
+    events.iter().map(|event| event.handle).collect()
+}
+
+/// A side of a job: what it is, where, and the events that it waits for.
+type Side<'a> = (&'a End, &'a Place, &'a [Event]);
+
+/// Does a job by the driver's own copies, where those are best. The events say when they are done; None:
+/// nothing was done.
+///
+/// # Safety
+/// As [`Backend::transfer`].
+unsafe fn direct(
+    job: &Transfer<'_>,
+    (from, source, after): Side<'_>,
+    (to, destination, also_after): Side<'_>,
+    asynchronous: bool,
+) -> Result<Option<Done>> {
+    let Some(rectangle) = Rectangle::of(job) else { return Ok(None) };
+    // SAFETY: the caller vouches for both sides.
+    unsafe {
+        match (from, to) {
+            (End::Host, End::Device { buffer, lane }) if !lane.unified && buffer.is_mappable(true) => {
+                let first = rectangle.source_start(source.address()) as usize as *const c_void;
+                let offset = rectangle.destination_start(destination.byte_offset) as usize;
+                let done = rectangle.write(lane, first, buffer, offset, &handles(also_after))?;
+                Ok(done.map(|()| Vec::new()))
+            }
+            (End::Device { buffer, lane }, End::Host) if !lane.unified && buffer.is_mappable(false) => {
+                let offset = rectangle.source_start(source.byte_offset) as usize;
+                let first = rectangle.destination_start(destination.address()) as usize as *mut c_void;
+                let done = rectangle.read(lane, buffer, offset, first, &handles(after))?;
+                Ok(done.map(|()| Vec::new()))
+            }
+            // The device does it while the host goes on.
+            (End::Device { buffer, .. }, End::Device { buffer: other, lane })
+                if (asynchronous || !lane.unified)
+                    && buffer.context == other.context
+                    && buffer.whole != other.whole =>
+            {
+                let mut events = handles(after);
+                events.extend(handles(also_after));
+                let source = (buffer, rectangle.source_start(source.byte_offset) as usize);
+                let destination = (other, rectangle.destination_start(destination.byte_offset) as usize);
+                let done = rectangle.copy(lane, source, destination, &events)?;
+                Ok(done.map(|event| vec![(lane.clone(), event)]))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
 /// Does a job by mapping its buffers. The events say when the devices have them back.
 ///
 /// # Safety
 /// As [`Backend::transfer`].
 unsafe fn mapped(
     job: &Transfer<'_>,
-    (from, source, after): (&End, &Place, &[Event]),
-    (to, destination, also_after): (&End, &Place, &[Event]),
-) -> Result<Vec<(Arc<Lane>, Event)>> {
-    let handles = |events: &[Event]| events.iter().map(|event| event.handle).collect::<Vec<_>>();
+    (from, source, after): Side<'_>,
+    (to, destination, also_after): Side<'_>,
+) -> Result<Done> {
     let range = |place: &Place| place.begin as usize..place.end as usize;
     let address = |place: &Place, mapped: &Mapped<'_>, range: &Range<usize>| {
         (mapped.pointer as usize as u64).wrapping_add(place.byte_offset).wrapping_sub(range.start as u64)

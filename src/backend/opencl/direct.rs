@@ -1,0 +1,270 @@
+//! Plain copies by the driver's own: of a run of bytes, and of rectangles of rows and slices. Between
+//! buffers of one context they are the device's work alone, in order with the caller's by events.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use opencl3::types::{CL_TRUE, cl_event};
+
+use super::buffer::Buffer;
+use super::driver::call;
+use super::lane::{Event, Lane, list};
+use crate::backend::job::{Transfer, Work};
+use crate::error::Result;
+
+/// Rows of so many bytes, at equal steps on each side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rectangle {
+    /// Bytes of a row, rows of a slice, slices.
+    region: [usize; 3],
+    /// Bytes from a row to the next, and from a slice to the next, in the source.
+    source: [usize; 2],
+    /// Likewise in the destination.
+    destination: [usize; 2],
+    /// What folding added to the starts.
+    start: (i64, i64),
+}
+
+/// Shorter rows are packed faster by the host than a copy engine steps over them.
+const SHORTEST_ROW: usize = 64;
+
+impl Rectangle {
+    /// A job as a rectangle; None: it is none, or other ways are better.
+    pub fn of(job: &Transfer<'_>) -> Option<Rectangle> {
+        let Work::Move { size } = job.work else { return None };
+        let mut axes = job.folded.axes;
+        let mut row = usize::try_from(size).ok()?;
+        if let Some((inner, outer)) = axes.split_last()
+            && (inner.source, inner.destination) == (size as i64, size as i64)
+        {
+            row = row.checked_mul(usize::try_from(inner.extent).ok()?)?;
+            axes = outer;
+        }
+        if axes.len() > 2 || !axes.is_empty() && row < SHORTEST_ROW {
+            return None;
+        }
+        let (mut region, mut source, mut destination) = ([row, 1, 1], [row; 2], [row; 2]);
+        for (at, axis) in axes.iter().rev().enumerate() {
+            region[at + 1] = usize::try_from(axis.extent).ok()?;
+            source[at] = usize::try_from(axis.source).ok()?;
+            destination[at] = usize::try_from(axis.destination).ok()?;
+        }
+        for steps in [&mut source, &mut destination] {
+            if axes.len() < 2 {
+                steps[1] = steps[0].checked_mul(region[1])?;
+            }
+            // What the driver asks of a pitch.
+            let rows = steps[0].checked_mul(region[1])?;
+            if steps[0] < row || steps[1] < rows || !steps[1].is_multiple_of(steps[0]) {
+                return None;
+            }
+        }
+        let start = (job.folded.source_offset, job.folded.destination_offset);
+        Some(Rectangle { region, source, destination, start })
+    }
+
+    /// A single run of bytes.
+    fn is_run(&self) -> bool {
+        self.region[1] == 1 && self.region[2] == 1
+    }
+
+    /// The place of a byte of a buffer, as the driver counts: bytes in a row, rows, slices. None: a row
+    /// or a slice would go on in the next.
+    fn origin(&self, offset: usize, [row, slice]: [usize; 2]) -> Option<[usize; 3]> {
+        let origin = [offset % row, offset % slice / row, offset / slice];
+        let fits = origin[0] + self.region[0] <= row && (origin[1] + self.region[1]) * row <= slice;
+        fits.then_some(origin)
+    }
+
+    /// Where the source starts, from where its first element is.
+    pub fn source_start(&self, first: u64) -> u64 {
+        first.wrapping_add_signed(self.start.0)
+    }
+
+    /// Likewise the destination.
+    pub fn destination_start(&self, first: u64) -> u64 {
+        first.wrapping_add_signed(self.start.1)
+    }
+
+    /// Copies from the host's memory, and waits. None: not so.
+    ///
+    /// # Safety
+    /// The job that this is of may be done from `source` to `offset` of the buffer; the events are of its
+    /// context.
+    pub unsafe fn write(
+        &self,
+        lane: &Lane,
+        source: *const c_void,
+        buffer: &Buffer,
+        offset: usize,
+        after: &[cl_event],
+    ) -> Result<Option<()>> {
+        let (f, queue, mem) = (lane.f, lane.queue, buffer.mem);
+        let (count, events) = list(after);
+        // SAFETY: the caller vouches for both sides.
+        unsafe {
+            if self.is_run() {
+                let size = self.region[0];
+                call!(
+                    f,
+                    clEnqueueWriteBuffer(
+                        queue,
+                        mem,
+                        CL_TRUE,
+                        offset,
+                        size,
+                        source,
+                        count,
+                        events,
+                        null_mut()
+                    )
+                )?;
+                return Ok(Some(()));
+            }
+            let Some(origin) = self.origin(offset, self.destination) else { return Ok(None) };
+            let ([row, slice], [host_row, host_slice]) = (self.destination, self.source);
+            let (origin, host, region) = (origin.as_ptr(), [0usize; 3], self.region.as_ptr());
+            call!(
+                f,
+                clEnqueueWriteBufferRect(
+                    queue,
+                    mem,
+                    CL_TRUE,
+                    origin,
+                    host.as_ptr(),
+                    region,
+                    row,
+                    slice,
+                    host_row,
+                    host_slice,
+                    source,
+                    count,
+                    events,
+                    null_mut()
+                )
+            )?;
+            Ok(Some(()))
+        }
+    }
+
+    /// Copies to the host's memory, and waits. None: not so.
+    ///
+    /// # Safety
+    /// As [`Rectangle::write`], the other way.
+    pub unsafe fn read(
+        &self,
+        lane: &Lane,
+        buffer: &Buffer,
+        offset: usize,
+        destination: *mut c_void,
+        after: &[cl_event],
+    ) -> Result<Option<()>> {
+        let (f, queue, mem) = (lane.f, lane.queue, buffer.mem);
+        let (count, events) = list(after);
+        // SAFETY: the caller vouches for both sides.
+        unsafe {
+            if self.is_run() {
+                let size = self.region[0];
+                call!(
+                    f,
+                    clEnqueueReadBuffer(
+                        queue,
+                        mem,
+                        CL_TRUE,
+                        offset,
+                        size,
+                        destination,
+                        count,
+                        events,
+                        null_mut()
+                    )
+                )?;
+                return Ok(Some(()));
+            }
+            let Some(origin) = self.origin(offset, self.source) else { return Ok(None) };
+            let ([row, slice], [host_row, host_slice]) = (self.source, self.destination);
+            let (origin, host, region) = (origin.as_ptr(), [0usize; 3], self.region.as_ptr());
+            call!(
+                f,
+                clEnqueueReadBufferRect(
+                    queue,
+                    mem,
+                    CL_TRUE,
+                    origin,
+                    host.as_ptr(),
+                    region,
+                    row,
+                    slice,
+                    host_row,
+                    host_slice,
+                    destination,
+                    count,
+                    events,
+                    null_mut()
+                )
+            )?;
+            Ok(Some(()))
+        }
+    }
+
+    /// Copies between two buffers of the lane's context. The event says when it is done. None: not so.
+    ///
+    /// # Safety
+    /// As [`Rectangle::write`]; the buffers share no memory.
+    pub unsafe fn copy(
+        &self,
+        lane: &Lane,
+        (source, source_offset): (&Buffer, usize),
+        (destination, destination_offset): (&Buffer, usize),
+        after: &[cl_event],
+    ) -> Result<Option<Event>> {
+        let (f, queue, from, to) = (lane.f, lane.queue, source.mem, destination.mem);
+        let (count, events) = list(after);
+        let mut event = null_mut();
+        // SAFETY: the caller vouches for both sides.
+        unsafe {
+            if self.is_run() {
+                let size = self.region[0];
+                call!(
+                    f,
+                    clEnqueueCopyBuffer(
+                        queue,
+                        from,
+                        to,
+                        source_offset,
+                        destination_offset,
+                        size,
+                        count,
+                        events,
+                        &mut event
+                    )
+                )?;
+                return Ok(Some(Event::new(f, event)));
+            }
+            let origins =
+                (self.origin(source_offset, self.source), self.origin(destination_offset, self.destination));
+            let (Some(source_origin), Some(destination_origin)) = origins else { return Ok(None) };
+            let ([from_row, from_slice], [to_row, to_slice]) = (self.source, self.destination);
+            let (source_origin, destination_origin) = (source_origin.as_ptr(), destination_origin.as_ptr());
+            call!(
+                f,
+                clEnqueueCopyBufferRect(
+                    queue,
+                    from,
+                    to,
+                    source_origin,
+                    destination_origin,
+                    self.region.as_ptr(),
+                    from_row,
+                    from_slice,
+                    to_row,
+                    to_slice,
+                    count,
+                    events,
+                    &mut event
+                )
+            )?;
+            Ok(Some(Event::new(f, event)))
+        }
+    }
+}
