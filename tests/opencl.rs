@@ -632,9 +632,104 @@ fn without_mapping() {
     }
     let mut run = Command::new(std::env::current_exe().unwrap());
     run.args(["--skip", "without_mapping", "--skip", "two_devices", "--skip", "what_is_missing_is_named"]);
+    run.args(["--skip", "failures_of_the_driver_are_told"]);
     let output = run.env("ARRAYBRIDGE_OPENCL_MAP", "0").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("17 passed"), "{text}");
+}
+
+#[test]
+#[ignore = "run by failures_of_the_driver_are_told"]
+fn every_call_fails_once() {
+    // SAFETY: the library of this test has both functions.
+    let (arm, fired) = unsafe {
+        let library = libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW);
+        let find = |name: &CStr| {
+            let address = libc::dlsym(library, name.as_ptr());
+            assert!(!address.is_null(), "{name:?}");
+            address
+        };
+        (
+            std::mem::transmute::<*mut c_void, extern "C" fn(i64, i32)>(find(c"fault_arm")),
+            std::mem::transmute::<*mut c_void, extern "C" fn() -> *const std::ffi::c_char>(find(
+                c"fault_fired",
+            )),
+        )
+    };
+    let desk = Desk::new().expect("a device of OpenCL");
+    let other = Desk::on(&devices()[..1], 0);
+    let bytes = floats(64);
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let array = Array::opencl(buffer.mem, "float32", &[8, 8]);
+    let host = Array::host(&bytes, "float32", &[8, 8]);
+    let transposed = Array { strides: Some(vec![1, 8]), ..array.clone() };
+    let queues =
+        |to: &Desk, options: ab_convert_options| ab_convert_options { dst_stream: to.stream(), ..options };
+    let asynchronous = ab_convert_options { flags: AB_CONVERT_ASYNC, ..queues(&desk, options()) };
+    let packed = ab_convert_options { dtype: "float4_e2m1fn".parse().unwrap(), ..to_device(OPENCL) };
+    let ways = [
+        ("upload", &host, to_device(OPENCL)),
+        ("upload by a queue", &host, queues(&desk, to_device(OPENCL))),
+        ("upload of packed elements", &host, packed),
+        ("download", &array, ab_convert_options { src_stream: desk.stream(), ..to_device(CPU) }),
+        ("device", &transposed, options()),
+        ("device, asynchronous", &array, asynchronous),
+        ("staged", &transposed, queues(&other, options())),
+    ];
+    for (way, source, options) in ways {
+        let mut told = 0;
+        for nth in 0.. {
+            arm(nth, -5);
+            let outcome = copy(source, &options);
+            let name = fired();
+            arm(-1, 0);
+            let failed = outcome.map(|_| ());
+            // SAFETY: the name is a literal of the library's.
+            let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().unwrap());
+            finish(desk.queue).unwrap();
+            assert_eq!(buffer.references(), 1, "{way}: {name:?}");
+            assert_eq!(desk.read(buffer.mem, bytes.len()), bytes, "{way}: {name:?}");
+            match (name, failed) {
+                (None, outcome) => {
+                    assert_eq!(outcome, Ok(()), "{way}");
+                    break;
+                }
+                // What is only a hint has a default.
+                (Some("clGetDeviceInfo"), Ok(())) => {}
+                (Some(name), outcome) => {
+                    let message = format!("{name}: CL_OUT_OF_RESOURCES (-5)");
+                    assert_eq!(outcome, Err((AB_E_DEVICE, -5, message)), "{way}");
+                    told += 1;
+                }
+            }
+        }
+        assert!(told > 5, "{way}: {told} calls");
+    }
+}
+
+#[test]
+fn failures_of_the_driver_are_told() {
+    if desk().is_none() {
+        return;
+    }
+    // SAFETY: the name is that of a function of the library, which is loaded.
+    let real = unsafe {
+        let library = libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW);
+        let mut found: libc::Dl_info = std::mem::zeroed();
+        assert_ne!(libc::dladdr(libc::dlsym(library, c"clFinish".as_ptr()), &mut found), 0);
+        CStr::from_ptr(found.dli_fname).to_str().unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fault/opencl.c");
+    let mut cc = common::cc();
+    cc.args(["-shared", "-fPIC", "-o"]).arg(folder.path().join("libOpenCL.so.1")).arg(source).arg("-ldl");
+    common::succeed_silently(&mut cc);
+    let path = folder.path().to_str().unwrap();
+    for map in ["1", "0"] {
+        let variables =
+            [("LD_LIBRARY_PATH", path), ("ARRAYBRIDGE_TEST_OPENCL", real), ("ARRAYBRIDGE_OPENCL_MAP", map)];
+        again("every_call_fails_once", &variables);
+    }
 }
 
 /// A small generator, so that the tests need no dependency and repeat.

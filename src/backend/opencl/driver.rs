@@ -85,6 +85,7 @@ functions! {
     clEnqueueMarkerWithWaitList(cl_command_queue, Count, Events, Event) -> cl_int;
     clEnqueueBarrierWithWaitList(cl_command_queue, Count, Events, Event) -> cl_int;
     clFlush(cl_command_queue) -> cl_int;
+    clFinish(cl_command_queue) -> cl_int;
     clWaitForEvents(Count, Events) -> cl_int;
     clReleaseEvent(cl_event) -> cl_int;
 }

@@ -85,10 +85,17 @@ impl Lane {
         Ok(lane)
     }
 
-    /// Waits for an event, so that what it stands for is done.
+    /// Waits for an event, so that what it stands for is done. Also where waiting fails, nothing of ours is
+    /// left in flight if that can be helped.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: the event is valid.
-        unsafe { call!(self.f, clWaitForEvents(1, &event.handle)) }
+        unsafe {
+            let waited = call!(self.f, clWaitForEvents(1, &event.handle));
+            if waited.is_err() {
+                (self.f.clFinish)(self.queue);
+            }
+            waited
+        }
     }
 }
 

@@ -102,21 +102,22 @@ impl<'a> Mapped<'a> {
         }
     }
 
-    /// Gives it back to the device. The event says when that is done.
+    /// Gives it back to the device. The event says when that is done. Where it fails it is tried once more,
+    /// since what stays mapped stays for good.
     pub fn unmap(self) -> Result<Event> {
-        let mut this = std::mem::ManuallyDrop::new(self);
-        let copy = this.copy.take();
-        let (lane, f) = (this.lane, this.lane.f);
+        let (lane, f) = (self.lane, self.lane.f);
         let mut event = null_mut();
-        // SAFETY: it is mapped there, and unmapped once.
+        // SAFETY: it is mapped there, and unmapped once: what fails has not been done.
         unsafe {
-            let pointer = this.pointer.cast();
+            let pointer = self.pointer.cast();
             call!(
                 f,
-                clEnqueueUnmapMemObject(lane.queue, this.mem, pointer, 0, std::ptr::null(), &mut event)
+                clEnqueueUnmapMemObject(lane.queue, self.mem, pointer, 0, std::ptr::null(), &mut event)
             )?;
             let unmapped = Event::new(f, event);
-            let Some((copy, buffer, range)) = copy.filter(|(_, _, range)| !range.is_empty()) else {
+            let mut this = std::mem::ManuallyDrop::new(self);
+            let Some((copy, buffer, range)) = this.copy.take().filter(|(_, _, range)| !range.is_empty())
+            else {
                 return Ok(unmapped);
             };
             call!(

@@ -404,21 +404,36 @@ impl Orders {
     /// Makes the result ready: by waiting, or by ordering the caller's queue after the work.
     unsafe fn after(&self, end: &End, done: Done, asynchronous: bool) -> Result<()> {
         let queue = self.destination.filter(|queue| Some(queue.context) == end.context());
+        let mut outcome = Ok(());
+        // Also after a failure nothing is left in flight.
         for (lane, event) in done {
-            let f = self.f;
-            match queue {
+            let ordered = match queue {
                 Some(queue) if asynchronous && lane.context == queue.context => {
-                    let (count, events) = list(std::slice::from_ref(&event.handle));
                     // SAFETY: the queue is the caller's, and the event of its context.
-                    unsafe {
-                        call!(f, clFlush(lane.queue))?;
-                        call!(f, clEnqueueBarrierWithWaitList(queue.queue, count, events, null_mut()))?;
-                    }
+                    unsafe { self.order(queue, &lane, &event) }.inspect_err(|_| {
+                        // What failed first is what is told.
+                        let _ = lane.wait(&event);
+                    })
                 }
-                _ => lane.wait(&event)?,
-            }
+                _ => lane.wait(&event),
+            };
+            outcome = outcome.and(ordered);
         }
-        Ok(())
+        outcome
+    }
+
+    /// Puts all that follows in a queue behind an event.
+    ///
+    /// # Safety
+    /// The event is of the queue's context.
+    unsafe fn order(&self, queue: Queue, lane: &Lane, event: &Event) -> Result<()> {
+        let f = self.f;
+        let (count, events) = list(std::slice::from_ref(&event.handle));
+        // SAFETY: as the caller says.
+        unsafe {
+            call!(f, clFlush(lane.queue))?;
+            call!(f, clEnqueueBarrierWithWaitList(queue.queue, count, events, null_mut()))
+        }
     }
 }
 

@@ -1,0 +1,82 @@
+/* An OpenCL library that hands every call to the real one, and fails the nth after fault_arm(n, code).
+ * All arguments of these functions are integers and pointers, so each is passed on as fourteen words. */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+typedef long word;
+typedef word function(word, word, word, word, word, word, word, word, word, word, word, word, word, word);
+
+static long left = -1;
+static word code_of_failure;
+static const char *failed;
+
+void fault_arm(long nth, int code) {
+  left = nth;
+  code_of_failure = code;
+  failed = NULL;
+}
+
+/* The name of the call that failed; NULL: none has. */
+const char *fault_fired(void) { return failed; }
+
+static function *real(const char *name) {
+  static void *library;
+  if (library == NULL) library = dlopen(getenv("ARRAYBRIDGE_TEST_OPENCL"), RTLD_NOW | RTLD_LOCAL);
+  void *address = library == NULL ? NULL : dlsym(library, name);
+  if (address == NULL) abort();
+  function *found;
+  *(void **)&found = address;
+  return found;
+}
+
+static int fails(const char *name) {
+  if (left < 0 || left-- > 0) return 0;
+  failed = name;
+  return 1;
+}
+
+#define PASS(name, failure)                                                                                      \
+  word name(word a, word b, word c, word d, word e, word f, word g, word h, word i, word j, word k, word l,      \
+            word m, word n) {                                                                                    \
+    failure return real(#name)(a, b, c, d, e, f, g, h, i, j, k, l, m, n);                                        \
+  }
+#define STATUS(name) PASS(name, if (fails(#name)) return code_of_failure;)
+/* `code` is the argument that takes the status. */
+#define MAKES(name, code)                                                                                        \
+  PASS(name, if (fails(#name)) {                                                                                 \
+    if (code != 0) *(int *)code = (int)code_of_failure;                                                          \
+    return 0;                                                                                                    \
+  })
+#define NEVER(name) PASS(name, )
+
+NEVER(clGetPlatformIDs)
+NEVER(clGetPlatformInfo)
+NEVER(clGetDeviceIDs)
+STATUS(clGetDeviceInfo)
+MAKES(clCreateContext, f)
+STATUS(clRetainContext)
+NEVER(clReleaseContext)
+STATUS(clGetContextInfo)
+MAKES(clCreateCommandQueue, d)
+NEVER(clReleaseCommandQueue)
+STATUS(clGetCommandQueueInfo)
+MAKES(clCreateBuffer, e)
+STATUS(clRetainMemObject)
+NEVER(clReleaseMemObject)
+STATUS(clGetMemObjectInfo)
+MAKES(clEnqueueMapBuffer, j)
+STATUS(clEnqueueUnmapMemObject)
+STATUS(clEnqueueReadBuffer)
+STATUS(clEnqueueReadBufferRect)
+STATUS(clEnqueueWriteBuffer)
+STATUS(clEnqueueWriteBufferRect)
+STATUS(clEnqueueCopyBuffer)
+STATUS(clEnqueueCopyBufferRect)
+STATUS(clEnqueueFillBuffer)
+STATUS(clEnqueueMarkerWithWaitList)
+STATUS(clEnqueueBarrierWithWaitList)
+STATUS(clFlush)
+NEVER(clFinish)
+STATUS(clWaitForEvents)
+NEVER(clReleaseEvent)
