@@ -51,21 +51,21 @@ impl Context {
     }
 
     /// Whether the backends that a plan needs are there and can do it and, where that was asked for,
-    /// whether the source is where its tensor says. Settles the way that data takes between devices,
-    /// which only their driver knows. `destination` is None where it is yet to be made.
+    /// whether the source is where its tensor says. Returns the plan's route; between devices, the way that
+    /// only their driver knows. `destination` is None where it is yet to be made.
     #[inline(always)]
     pub(crate) fn admit(
         &self,
-        plan: &mut Plan,
+        plan: &Plan,
         options: &ConvertOptions,
         source: &TensorView<'_>,
         destination: Option<&TensorView<'_>>,
-    ) -> Result<()> {
+    ) -> Result<Route> {
         if options.verify_pointer {
             self.verify_pointer(plan.from, source)?;
         }
-        if matches!(plan.route, Route::ZeroCopy) {
-            return Ok(());
+        if plan.route == Route::ZeroCopy {
+            return Ok(Route::ZeroCopy);
         }
         if plan.steps.contains(&Step::Transfer) {
             if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {
@@ -79,24 +79,21 @@ impl Context {
         if plan.steps.contains(&Step::Allocate) && options.allocator.is_none() {
             backend::for_device(plan.target.device)?;
         }
-        if plan.route != Route::Host {
-            self.admit_errand(plan, options, source, destination)?;
+        if plan.route == Route::Host || source.facts.is_empty() {
+            return Ok(plan.route);
         }
-        Ok(())
+        self.admit_errand(plan, options, source, destination)
     }
 
     /// Asks the device's backend.
     #[cold]
     fn admit_errand(
         &self,
-        plan: &mut Plan,
+        plan: &Plan,
         options: &ConvertOptions,
         source: &TensorView<'_>,
         destination: Option<&TensorView<'_>>,
-    ) -> Result<()> {
-        if source.facts.is_empty() {
-            return Ok(());
-        }
+    ) -> Result<Route> {
         let destination = destination.map(|view| view.place());
         let errand = Errand {
             source: &source.place(),
@@ -104,8 +101,7 @@ impl Context {
             target: plan.target.device,
             streams: Streams::of(options),
         };
-        plan.route = self.transferring(plan)?.admit(&errand, plan.route)?;
-        Ok(())
+        self.transferring(plan)?.admit(&errand, plan.route)
     }
 
     /// The backend that does a plan's transfer.

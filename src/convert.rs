@@ -20,7 +20,7 @@ use crate::report::{Report, Route};
 #[inline(always)]
 pub fn plan(context: &Context, source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     let mut plan = plan::convert(source, options)?;
-    context.admit(&mut plan, options, source, None)?;
+    plan.route = context.admit(&plan, options, source, None)?;
     Ok(plan)
 }
 
@@ -69,7 +69,7 @@ pub unsafe fn copy(
     options: &ConvertOptions,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
     let mut plan = plan::copy(view, options)?;
-    context.admit(&mut plan, options, view, None)?;
+    plan.route = context.admit(&plan, options, view, None)?;
     // SAFETY: the view is readable, as the caller says.
     Ok((unsafe { copied(context, view, &plan, options)? }, Report::from(&plan)))
 }
@@ -86,7 +86,7 @@ pub unsafe fn copy_into(
     options: &ConvertOptions,
 ) -> Result<Report> {
     let mut plan = plan::copy_into(source, destination, options)?;
-    context.admit(&mut plan, options, source, Some(destination))?;
+    plan.route = context.admit(&plan, options, source, Some(destination))?;
     if !source.facts.is_empty() {
         let side =
             Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };
