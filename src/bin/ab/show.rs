@@ -169,8 +169,10 @@ pub fn info(context: &Context, json: bool) -> String {
         let mut devices = Vec::new();
         backend.list_devices(&mut |info, name| {
             let DeviceInfo { device, total_memory, free_memory } = info;
-            let memory = match total_memory {
-                0 => String::new(),
+            // 0: unknown.
+            let memory = match (total_memory, free_memory) {
+                (0, _) => String::new(),
+                (_, 0) => format!(", {}", Bytes(total_memory)),
                 _ => format!(", {}, {} free", Bytes(total_memory), Bytes(free_memory)),
             };
             lines.add(format!("  {device}"), format!("{name}{memory}"));
