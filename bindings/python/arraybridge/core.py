@@ -187,7 +187,11 @@ def plan(
     layout: str | None = None,
     writable: bool = False,
 ) -> Report:
-    """What convert() would do, without doing it: the same report, or the same exception."""
+    """What convert() would do, without doing it: the same report, or the same exception.
+
+    Between two frameworks' OpenCL arrays it says "device"; whether they share a context, or the data is
+    staged, shows only when the result is there.
+    """
     source = adapters.of(x)
     request = _request(device, dtype, copy, layout, None, writable)
     target = _target(x, source, to)

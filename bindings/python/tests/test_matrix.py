@@ -54,7 +54,9 @@ def test_values_and_dtype_survive(source: str, target: str, dtype: str) -> None:
     assert (report.passes == 0) == (report.route == "zero copy") == report.zero_copy
     # The alignment of what a framework downloads is its own affair.
     if report.route != "download":
-        assert (planned.route, planned.reasons, planned.passes) == (report.route, report.reasons, report.passes)
+        # Whether two frameworks share an OpenCL context shows only when the result is there.
+        route = "device" if report.route == "staged" and source in OPENCL and target in OPENCL else report.route
+        assert (planned.route, planned.reasons, planned.passes) == (route, report.reasons, report.passes)
     if report.zero_copy and target in HOST and source in HOST:
         assert ab.asdlpack(x).data_ptr == ab.asdlpack(result).data_ptr
     shortcut = ab.convert(x, target)
