@@ -113,6 +113,8 @@ struct Stage(MaybeUninit<[u8; STAGE]>);
 /// As [`baseline`]; the processor has the instructions.
 #[inline(always)]
 unsafe fn scattered<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) {
+    // Only some processors write around their caches.
+    let _ = how;
     let Scattered { rows, columns, .. } = *matrix;
     // SAFETY: the caller's.
     unsafe {
