@@ -101,12 +101,17 @@ macro_rules! narrow {
     )*};
 }
 
-/// What `as` does (truncate, clamp to the range, NaN to 0), in a form that is vectorised.
+/// What `as` does (truncate, clamp to the range, NaN to 0), in a form that is vectorised on x86-64. AArch64
+/// has instructions for `as`; its maximum of a signalling NaN and a number, which the comparisons below
+/// would become, is NaN.
 macro_rules! narrow_float {
     ($type:ty, through $through:ty: $($float:ty)*) => {$(
         impl Narrow<$float> for $type {
             #[inline(always)]
             fn narrow<const SATURATE: bool>(wide: $float) -> $type {
+                if cfg!(target_arch = "aarch64") {
+                    return wide as $type;
+                }
                 const LOWEST: $float = <$type>::MIN as $float;
                 const HIGHEST: $float = <$type>::MAX as $float;
                 // A power of two that the range ends before, exact in every float.
