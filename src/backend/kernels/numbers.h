@@ -30,9 +30,9 @@ typedef struct {
 /* `kept`, and whether to add one: `lost` are the bits behind it, left-aligned. Rounding to odd sets the last
  * bit instead, which leaves a later rounding to fewer bits correct. */
 AB_DEVICE u32 ab_round(u32 kept, u64 lost, u32 odd) {
-  const u64 half = AB_U64(0x8000000000000000);
+  const u64 tie = AB_U64(0x8000000000000000);
   if (odd) return kept | (lost != 0);
-  return kept + (lost > half || (lost == half && (kept & 1)));
+  return kept + (lost > tie || (lost == tie && (kept & 1)));
 }
 
 AB_DEVICE u32 ab_f32_of_magnitude(u32 sign, u64 magnitude, u32 odd) {
@@ -51,8 +51,8 @@ AB_DEVICE u64 ab_f64_of_magnitude(u64 sign, u64 magnitude) {
   if (top <= 52) return sign | (exponent + (magnitude << (52 - top)));
   const u32 shift = top - 52;
   const u64 kept = exponent + (magnitude >> shift), lost = magnitude << (64 - shift);
-  const u64 half = AB_U64(0x8000000000000000);
-  return sign | (kept + (lost > half || (lost == half && (kept & 1))));
+  const u64 tie = AB_U64(0x8000000000000000);
+  return sign | (kept + (lost > tie || (lost == tie && (kept & 1))));
 }
 
 AB_DEVICE u32 ab_f32_of_f64(u64 bits, u32 odd) {
