@@ -298,9 +298,12 @@ fn results_outlive_the_context_that_made_their_source() {
     assert_eq!(back, bytes);
 }
 
+/// The context that was used last stays until another is used.
 #[test]
+#[ignore = "run by contexts_are_let_go, alone"]
 fn a_context_is_let_go_with_its_last_tensor() {
-    let Some(desk) = desk() else { return };
+    let desk = Desk::new().expect("a device of OpenCL");
+    let other = Desk::new().expect("a device of OpenCL");
     let references = || {
         let data = opencl3::context::context::get_context_info(
             desk.context,
@@ -309,17 +312,27 @@ fn a_context_is_let_go_with_its_last_tensor() {
         data.unwrap().to_uint()
     };
     let bytes = floats(16);
-    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
-    let array = Array::opencl(buffer.mem, "float32", &[16]);
+    let (buffer, another) = (desk.buffer(&bytes, CL_MEM_READ_WRITE), other.buffer(&bytes, CL_MEM_READ_WRITE));
+    let array = |buffer: &cl::Buffer| Array::opencl(buffer.mem, "float32", &[16]);
+    let leave = || drop(copy(&array(&another), &options()).unwrap());
     // PoCL takes a reference of its own at the first command.
-    copy(&array, &options()).unwrap();
+    copy(&array(&buffer), &options()).unwrap();
+    leave();
     let before = references();
     for _ in 0..10 {
-        let (result, _) = copy(&array, &options()).unwrap();
+        let (result, _) = copy(&array(&buffer), &options()).unwrap();
+        leave();
         assert!(references() > before);
         drop(result);
+        assert_eq!(references(), before);
     }
-    assert_eq!(references(), before);
+}
+
+#[test]
+fn contexts_are_let_go() {
+    if desk().is_some() {
+        again("a_context_is_let_go_with_its_last_tensor", &[]);
+    }
 }
 
 #[test]
@@ -695,7 +708,7 @@ fn every_call_fails_once() {
                     break;
                 }
                 // What is only a hint has a default.
-                (Some("clGetDeviceInfo"), Ok(())) => {}
+                (Some("clGetDeviceInfo" | "clGetProgramInfo"), Ok(())) => {}
                 (Some(name), outcome) => {
                     let message = format!("{name}: CL_OUT_OF_RESOURCES (-5)");
                     assert_eq!(outcome, Err((AB_E_DEVICE, -5, message)), "{way}");
