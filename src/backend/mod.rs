@@ -7,6 +7,8 @@ pub mod kernels;
 mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod staging;
 
 use std::fmt;
 
