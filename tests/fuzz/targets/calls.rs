@@ -43,7 +43,14 @@ struct Arena {
     left: usize,
 }
 
-unsafe extern "C" fn allocate(user: *mut c_void, _: i32, _: i32, size: usize, align: usize, _: i64) -> *mut c_void {
+unsafe extern "C" fn allocate(
+    user: *mut c_void,
+    _: i32,
+    _: i32,
+    size: usize,
+    align: usize,
+    _: i64,
+) -> *mut c_void {
     // SAFETY: it is an Arena.
     let arena = unsafe { &mut *user.cast::<Arena>() };
     if arena.left == 0 {
@@ -57,7 +64,14 @@ unsafe extern "C" fn allocate(user: *mut c_void, _: i32, _: i32, size: usize, al
     pointer.cast()
 }
 
-unsafe extern "C" fn deallocate(user: *mut c_void, _: i32, _: i32, pointer: *mut c_void, size: usize, _: i64) {
+unsafe extern "C" fn deallocate(
+    user: *mut c_void,
+    _: i32,
+    _: i32,
+    pointer: *mut c_void,
+    size: usize,
+    _: i64,
+) {
     // SAFETY: it is an Arena.
     let arena = unsafe { &mut *user.cast::<Arena>() };
     let at = arena.out.iter().position(|(address, _)| *address == pointer as usize).expect("ours, and once");
@@ -237,7 +251,11 @@ fn convert(
     }
     live.held = Held::Versioned(out);
     if copied {
-        assert_eq!(told(owners, live), u32::from(live.owner.is_some()), "its owner is told when it is copied");
+        assert_eq!(
+            told(owners, live),
+            u32::from(live.owner.is_some()),
+            "its owner is told when it is copied"
+        );
         live.owner = None;
     } else {
         assert_eq!(told(owners, live), 0);

@@ -160,7 +160,10 @@ fn cast(
             let result = match expected {
                 Some(bits) => bits,
                 None => {
-                    assert!(values::is_nan(to_part, there), "{from_part:?} {bits:#x} is {to_part:?} {there:#x}, no NaN");
+                    assert!(
+                        values::is_nan(to_part, there),
+                        "{from_part:?} {bits:#x} is {to_part:?} {there:#x}, no NaN"
+                    );
                     there
                 }
             };
@@ -254,7 +257,8 @@ fn one_pair(input: &mut Input<'_>) {
     let mut kept = true;
     for index in indices(&shape) {
         let (source_at, at) = (source.bit(&index), destination.bit(&index));
-        kept &= element(&source, &before, source_at, &destination, &mut expected, at, &actual, saturate, status);
+        kept &=
+            element(&source, &before, source_at, &destination, &mut expected, at, &actual, saturate, status);
     }
     assert_eq!(status, if exact && !kept { AB_E_LOSSY } else { AB_OK }, "{from} to {to}, {shape:?}");
     if status == AB_OK {
@@ -338,7 +342,8 @@ fn converted(
     let mut held = Source::new(tensor, source.flags());
     let (mut out, mut fault) = (null_mut(), error());
     // SAFETY: it is as much memory as it says.
-    let status = unsafe { ab_convert(null_mut(), &mut held.versioned, &options, &mut out, null_mut(), &mut fault) };
+    let status =
+        unsafe { ab_convert(null_mut(), &mut held.versioned, &options, &mut out, null_mut(), &mut fault) };
     check_error(&fault, status);
     assert_eq!(status, AB_OK);
     // SAFETY: it is a result.
@@ -352,7 +357,8 @@ fn converted(
     assert_eq!(result.dtype, destination.dtype);
     let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
     let strides = numbers(result.strides);
-    let reach = Reach::of(result.dtype, padded, shape, Some(&strides), result.byte_offset).expect("a result is valid");
+    let reach = Reach::of(result.dtype, padded, shape, Some(&strides), result.byte_offset)
+        .expect("a result is valid");
     let range = reach.bytes();
     if reach.elements > 0 {
         // SAFETY: the result is as long as it says.
@@ -361,7 +367,14 @@ fn converted(
             std::slice::from_raw_parts(start, (range.end - range.start) as usize).to_vec()
         };
         let memory = Room::new(0);
-        let there = Array { memory, dtype: result.dtype, padded, strides, byte_offset: result.byte_offset, begin: range.start };
+        let there = Array {
+            memory,
+            dtype: result.dtype,
+            padded,
+            strides,
+            byte_offset: result.byte_offset,
+            begin: range.start,
+        };
         let content = usize::from(result.dtype.bits) * usize::from(result.dtype.lanes);
         let expected = destination.memory.bytes().to_vec();
         for index in indices(shape) {

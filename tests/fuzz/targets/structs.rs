@@ -32,7 +32,19 @@ impl Liar {
         let dtype = match input.below(4) {
             0 => DLDataType { code: input.u8(), bits: input.u8(), lanes: input.u16() },
             1 => DLDataType { code: input.u8() % 20, bits: 1 << input.below(8), lanes: 1 + input.u16() % 4 },
-            _ => input.pick(&[(2, 32), (0, 8), (1, 8), (6, 8), (4, 16), (5, 64), (17, 4), (15, 6), (12, 8), (0, 64)])
+            _ => input
+                .pick(&[
+                    (2, 32),
+                    (0, 8),
+                    (1, 8),
+                    (6, 8),
+                    (4, 16),
+                    (5, 64),
+                    (17, 4),
+                    (15, 6),
+                    (12, 8),
+                    (0, 64),
+                ])
                 .into_dtype(),
         };
         let flags = if input.once_in(4) { input.u64() } else { u64::from(input.u8() % 8) };
@@ -67,12 +79,21 @@ impl Liar {
             1 | 2 => input.pick(&[2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 21, 0, -1]),
             _ => 1,
         };
-        let device = DLDevice { device_type, device_id: if input.once_in(4) { input.number() as i32 } else { 0 } };
+        let device =
+            DLDevice { device_type, device_id: if input.once_in(4) { input.number() as i32 } else { 0 } };
 
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
         let well = (0..=64).contains(&ndim) && (with_shape || ndim == 0);
         let reach = well
-            .then(|| Reach::of(dtype, padded, &extents[..axes], with_strides.then_some(&steps[..axes]), byte_offset))
+            .then(|| {
+                Reach::of(
+                    dtype,
+                    padded,
+                    &extents[..axes],
+                    with_strides.then_some(&steps[..axes]),
+                    byte_offset,
+                )
+            })
             .flatten();
         let fits = reach.as_ref().filter(|reach| {
             let bytes = reach.bytes();
@@ -158,7 +179,8 @@ impl Sized {
 
     /// Says any bytes behind its size.
     fn garble(&mut self, input: &mut Input<'_>) {
-        let from = if self.size > self.known && !input.once_in(3) { self.known } else { self.room.bytes().len() };
+        let from =
+            if self.size > self.known && !input.once_in(3) { self.known } else { self.room.bytes().len() };
         let bytes = self.room.bytes();
         let end = from.min(bytes.len());
         input.fill(&mut bytes[4..end.max(4)]);
@@ -193,13 +215,19 @@ impl Fault {
         let Some(fault) = &mut self.0 else { return };
         if !fault.is_valid() {
             assert_eq!(status, AB_E_INVALID_ARGUMENT);
-            assert!(fault.room.bytes()[4..].iter().all(|byte| *byte == 0xee), "a struct of no known size was written");
+            assert!(
+                fault.room.bytes()[4..].iter().all(|byte| *byte == 0xee),
+                "a struct of no known size was written"
+            );
             return;
         }
         // SAFETY: it is as long as an ab_error.
         let error = unsafe { fault.room.start().cast::<ab_error>().read_unaligned() };
         let known = size_of::<ab_error>();
-        assert!(fault.room.bytes()[known..].iter().all(|byte| *byte == 0xee), "bytes that are not known were written");
+        assert!(
+            fault.room.bytes()[known..].iter().all(|byte| *byte == 0xee),
+            "bytes that are not known were written"
+        );
         assert_eq!(error.struct_size as usize, fault.size);
         check_error(&error, status);
     }
@@ -216,7 +244,19 @@ fn read_options(input: &mut Input<'_>, allocator: &mut ab_allocator) -> Option<S
         let mut options = options();
         options.struct_size = given.size as u32;
         if input.once_in(2) {
-            let numbers = [(2, 32), (0, 8), (0, 16), (1, 64), (6, 8), (4, 16), (5, 128), (17, 4), (15, 6), (9, 8), (14, 8)];
+            let numbers = [
+                (2, 32),
+                (0, 8),
+                (0, 16),
+                (1, 64),
+                (6, 8),
+                (4, 16),
+                (5, 128),
+                (17, 4),
+                (15, 6),
+                (9, 8),
+                (14, 8),
+            ];
             options.dtype = input.pick(&numbers).into_dtype();
             options.dtype.lanes = 1 + u16::from(input.once_in(4));
         }
@@ -225,7 +265,8 @@ fn read_options(input: &mut Input<'_>, allocator: &mut ab_allocator) -> Option<S
         }
         if input.once_in(4) {
             let device_type = input.pick(&[1, 1, 2, 3, 4, 7, 13, 15, 99, -1]);
-            options.device = DLDevice { device_type, device_id: if input.once_in(3) { input.number() as i32 } else { 0 } };
+            options.device =
+                DLDevice { device_type, device_id: if input.once_in(3) { input.number() as i32 } else { 0 } };
         }
         options.copy = if input.once_in(12) { input.number() as i32 } else { input.below(3) as i32 };
         options.layout = if input.once_in(12) { input.number() as i32 } else { input.below(4) as i32 };
@@ -271,7 +312,14 @@ struct Heap {
 
 const HEADER: usize = 1 << 17;
 
-unsafe extern "C" fn allocate(user: *mut c_void, _: i32, _: i32, size: usize, alignment: usize, _: i64) -> *mut c_void {
+unsafe extern "C" fn allocate(
+    user: *mut c_void,
+    _: i32,
+    _: i32,
+    size: usize,
+    alignment: usize,
+    _: i64,
+) -> *mut c_void {
     // SAFETY: it is a Heap.
     let heap = unsafe { &mut *user.cast::<Heap>() };
     let skew = match heap.kind {
@@ -286,7 +334,14 @@ unsafe extern "C" fn allocate(user: *mut c_void, _: i32, _: i32, size: usize, al
     unsafe { std::alloc::alloc(layout).add(skew).cast() }
 }
 
-unsafe extern "C" fn deallocate(user: *mut c_void, _: i32, _: i32, pointer: *mut c_void, size: usize, _: i64) {
+unsafe extern "C" fn deallocate(
+    user: *mut c_void,
+    _: i32,
+    _: i32,
+    pointer: *mut c_void,
+    size: usize,
+    _: i64,
+) {
     // SAFETY: it is a Heap's memory.
     unsafe {
         let heap = &mut *user.cast::<Heap>();
@@ -304,10 +359,12 @@ fn read_all(tensor: &DLTensor, flags: u64) {
         return;
     }
     // SAFETY: results have as many numbers as axes.
-    let (shape, strides) =
-        unsafe { (std::slice::from_raw_parts(tensor.shape, ndim), std::slice::from_raw_parts(tensor.strides, ndim)) };
+    let (shape, strides) = unsafe {
+        (std::slice::from_raw_parts(tensor.shape, ndim), std::slice::from_raw_parts(tensor.strides, ndim))
+    };
     let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
-    let reach = Reach::of(tensor.dtype, padded, shape, Some(strides), tensor.byte_offset).expect("a result is valid");
+    let reach =
+        Reach::of(tensor.dtype, padded, shape, Some(strides), tensor.byte_offset).expect("a result is valid");
     if reach.elements == 0 {
         assert!(tensor.data.is_null(), "an empty result with data");
         return;
@@ -447,8 +504,7 @@ fn with_tensor(what: usize, input: &mut Input<'_>, context: *mut ab_context, fau
         1 | 2 => {
             let mut heap = Heap { kind: input.below(4), live: 0 };
             let user = (&raw mut heap).cast();
-            let mut allocator =
-                ab_allocator { user, allocate: Some(allocate), deallocate: Some(deallocate) };
+            let mut allocator = ab_allocator { user, allocate: Some(allocate), deallocate: Some(deallocate) };
             if input.once_in(16) {
                 allocator.deallocate = None;
             }
@@ -496,7 +552,8 @@ fn with_tensor(what: usize, input: &mut Input<'_>, context: *mut ab_context, fau
             if !liar.touchable() || !other.touchable() {
                 return;
             }
-            let mut given = read_options(input, &mut ab_allocator { user: null_mut(), allocate: None, deallocate: None });
+            let mut given =
+                read_options(input, &mut ab_allocator { user: null_mut(), allocate: None, deallocate: None });
             let options = given.as_mut().map_or(null(), |given| given.pointer::<ab_convert_options>());
             let dims = [other.shape.bytes().to_vec(), other.strides.bytes().to_vec()];
             let memory = other.memory.bytes().to_vec();

@@ -9,7 +9,11 @@ pub enum Value {
     /// Negative or not.
     Infinity(bool),
     /// (-1)^negative * number * 2^exponent
-    Number { negative: bool, number: u128, exponent: i32 },
+    Number {
+        negative: bool,
+        number: u128,
+        exponent: i32,
+    },
 }
 
 /// A binary format: what its codes stand for.
@@ -97,7 +101,8 @@ impl Format {
             _ if magnitude > self.largest() => return Value::Nan,
             _ => {}
         }
-        let (exponent, fraction) = ((magnitude >> self.fraction) as i32, magnitude & ((1 << self.fraction) - 1));
+        let (exponent, fraction) =
+            ((magnitude >> self.fraction) as i32, magnitude & ((1 << self.fraction) - 1));
         let number = if exponent == 0 { fraction } else { fraction | 1 << self.fraction };
         let exponent = exponent.max(1) - self.bias - self.fraction as i32;
         Value::Number { negative, number: number.into(), exponent }
@@ -129,13 +134,18 @@ impl Format {
                 } else if shift > 127 {
                     0
                 } else {
-                    let (whole, rest, half) = (number >> shift, number & ((1 << shift) - 1), 1u128 << (shift - 1));
+                    let (whole, rest, half) =
+                        (number >> shift, number & ((1 << shift) - 1), 1u128 << (shift - 1));
                     whole + u128::from(rest > half || rest == half && whole & 1 == 1)
                 };
                 // A carry into the next exponent is the next code.
                 let first = (unit + self.fraction as i32 + self.bias) as u128;
                 let code = ((first - 1) << self.fraction) + steps;
-                if code > self.largest().into() { beyond(negative) } else { Some(signed(negative, code as u64)) }
+                if code > self.largest().into() {
+                    beyond(negative)
+                } else {
+                    Some(signed(negative, code as u64))
+                }
             }
         }
     }
@@ -182,11 +192,20 @@ pub fn encode(scalar: Scalar, value: Value, from_integer: bool, saturate: bool) 
         return format.encode(value, saturate);
     }
     if let Some((width, signed)) = integer(scalar) {
-        let (low, high) =
-            if signed { (-1i128 << (width - 1), (1i128 << (width - 1)) - 1) } else { (0, (1i128 << width) - 1) };
+        let (low, high) = if signed {
+            (-1i128 << (width - 1), (1i128 << (width - 1)) - 1)
+        } else {
+            (0, (1i128 << width) - 1)
+        };
         let exact = match value {
             Value::Nan => 0,
-            Value::Infinity(negative) => if negative { low } else { high },
+            Value::Infinity(negative) => {
+                if negative {
+                    low
+                } else {
+                    high
+                }
+            }
             Value::Number { negative, number, exponent } => {
                 let whole = match exponent {
                     0.. if number == 0 || exponent < number.leading_zeros() as i32 - 1 => number << exponent,

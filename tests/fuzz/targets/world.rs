@@ -147,7 +147,13 @@ pub struct Reach {
 }
 
 impl Reach {
-    pub fn of(dtype: DLDataType, padded: bool, shape: &[i64], strides: Option<&[i64]>, offset: u64) -> Option<Reach> {
+    pub fn of(
+        dtype: DLDataType,
+        padded: bool,
+        shape: &[i64],
+        strides: Option<&[i64]>,
+        offset: u64,
+    ) -> Option<Reach> {
         if dtype.bits == 0 || dtype.lanes == 0 || shape.iter().any(|extent| *extent < 0) {
             return None;
         }
