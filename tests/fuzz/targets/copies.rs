@@ -13,7 +13,7 @@ use super::values;
 use super::world::*;
 
 /// Elements of a tensor, lanes counted, at most.
-const MOST: i64 = 4096;
+const MOST: i64 = 1024;
 
 struct Array {
     memory: Room,
@@ -94,6 +94,10 @@ impl Array {
 
 /// Up to 64 bits that start anywhere.
 fn get(bytes: &[u8], start: usize, bits: usize) -> u64 {
+    if start.is_multiple_of(8) && bits.is_multiple_of(8) {
+        let bytes = &bytes[start / 8..][..bits / 8];
+        return bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+    }
     (0..bits).fold(0, |value, bit| {
         let at = start + bit;
         value | u64::from(bytes[at / 8] >> (at % 8) & 1) << bit
@@ -101,6 +105,9 @@ fn get(bytes: &[u8], start: usize, bits: usize) -> u64 {
 }
 
 fn put(bytes: &mut [u8], start: usize, bits: usize, value: u64) {
+    if start.is_multiple_of(8) && bits.is_multiple_of(8) {
+        return bytes[start / 8..][..bits / 8].copy_from_slice(&value.to_le_bytes()[..bits / 8]);
+    }
     for bit in 0..bits {
         let at = start + bit;
         bytes[at / 8] = bytes[at / 8] & !(1 << (at % 8)) | ((value >> bit & 1) as u8) << (at % 8);
@@ -298,21 +305,18 @@ fn element(
     for bit in (0..room).step_by(64) {
         put(expected, to + bit, (room - bit).min(64), 0);
     }
-    // After a failure the contents are unspecified.
-    let any_nan = [expected.to_vec(), actual.to_vec()];
     if status == AB_OK {
-        cast((source.dtype, (bytes, from)), (destination.dtype, (expected, to)), &any_nan[1], saturate)
-    } else {
-        let mut scratch = any_nan[1].clone();
-        fill_nan(source, bytes, from, destination, &mut scratch, to);
-        let there = scratch.clone();
-        cast((source.dtype, (bytes, from)), (destination.dtype, (&mut scratch, to)), &there, saturate)
+        return cast((source.dtype, (bytes, from)), (destination.dtype, (expected, to)), actual, saturate);
     }
+    // After a failure the contents are unspecified.
+    fill_nan(destination, expected, to);
+    let there = expected[to / 8..].iter().copied().take(room / 8 + 2).collect::<Vec<u8>>();
+    let mut scratch = there.clone();
+    cast((source.dtype, (bytes, from)), (destination.dtype, (&mut scratch, to % 8)), &there, saturate)
 }
 
 /// Where nothing is known of what was written, NaN is taken to be NaN.
-fn fill_nan(source: &Array, bytes: &[u8], from: usize, destination: &Array, scratch: &mut [u8], to: usize) {
-    let _ = (source, bytes, from);
+fn fill_nan(destination: &Array, scratch: &mut [u8], to: usize) {
     let Some(scalar) = Scalar::of(destination.dtype) else { return };
     let part = scalar.complex_part().unwrap_or(scalar);
     let bits = part.bits() as usize;
