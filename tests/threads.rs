@@ -18,7 +18,7 @@ use arraybridge::ffi::types::*;
 
 const THREADS: usize = 48;
 /// Rounds of each thread where no time is given.
-const ROUNDS: usize = if cfg!(debug_assertions) { 150 } else { 400 };
+const ROUNDS: usize = if cfg!(debug_assertions) { 60 } else { 300 };
 
 /// What was handed out and came back.
 #[derive(Default)]
