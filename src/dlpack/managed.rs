@@ -47,12 +47,22 @@ impl Keep {
                 Keep::Memory(memory) => drop(memory),
                 Keep::Owner { owner, release } => {
                     if let Some(release) = release {
-                        release(owner);
+                        std::mem::transmute::<unsafe extern "C" fn(_), throwing::Release>(release)(owner);
                     }
                 }
             }
         }
     }
+}
+
+/// Foreign functions that nobody may throw through, but C++ can: as these types, an exception ends the process
+/// at the boundary, where otherwise the behaviour would be undefined.
+pub(crate) mod throwing {
+    use super::{DLManagedTensor, DLManagedTensorVersioned, c_void};
+
+    pub type Deleter = unsafe extern "C-unwind" fn(*mut DLManagedTensorVersioned);
+    pub type LegacyDeleter = unsafe extern "C-unwind" fn(*mut DLManagedTensor);
+    pub type Release = unsafe extern "C-unwind" fn(*mut c_void);
 }
 
 /// Calls a tensor's deleter, if it has one. Safe for any major version: the deleter's place is part
@@ -64,10 +74,10 @@ pub unsafe fn release(tensor: *mut DLManagedTensorVersioned) {
     if tensor.is_null() {
         return;
     }
-    // SAFETY: not NULL, so a managed tensor.
+    // SAFETY: not NULL, so a managed tensor. The types differ by unwinding only.
     unsafe {
         if let Some(deleter) = (&raw const (*tensor).deleter).read_unaligned() {
-            deleter(tensor);
+            std::mem::transmute::<unsafe extern "C" fn(_), throwing::Deleter>(deleter)(tensor);
         }
     }
 }
@@ -80,10 +90,10 @@ pub unsafe fn release_legacy(tensor: *mut DLManagedTensor) {
     if tensor.is_null() {
         return;
     }
-    // SAFETY: not NULL, so a managed tensor.
+    // SAFETY: not NULL, so a managed tensor. The types differ by unwinding only.
     unsafe {
         if let Some(deleter) = (&raw const (*tensor).deleter).read_unaligned() {
-            deleter(tensor);
+            std::mem::transmute::<unsafe extern "C" fn(_), throwing::LegacyDeleter>(deleter)(tensor);
         }
     }
 }

@@ -132,7 +132,8 @@ fn shared<T: Generation>(view: &TensorView<'_>, flags: u64, keep: Keep) -> Resul
     Ok(tensor.finish(parts, keep))
 }
 
-/// Calls the tensor's deleter if there is one; NULL is allowed. Safe for any DLPack major version.
+/// Calls the tensor's deleter if there is one; NULL is allowed. Safe for any DLPack major version. A deleter or
+/// allocator that throws a C++ exception ends the process, as it would in a function that is noexcept.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ab_release(tensor: *mut DLManagedTensorVersioned) {
     // SAFETY: the caller gives it up.
