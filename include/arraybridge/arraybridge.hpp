@@ -1548,10 +1548,43 @@ inline tensor from_legacy(legacy_tensor&& source) { return try_from_legacy(std::
 /// As try_to_legacy; throws ab::error.
 inline legacy_tensor to_legacy(tensor&& source) { return try_to_legacy(std::move(source)).value(); }
 
-/// As any try_wrap; throws ab::error.
-template <class... A>
-auto wrap(A&&... memory) -> decltype(try_wrap(std::forward<A>(memory)...).value()) {
-  return try_wrap(std::forward<A>(memory)...).value();
+/// As try_wrap of what is borrowed; throws ab::error.
+inline tensor wrap(const view& memory) { return try_wrap(memory).value(); }
+
+/// As try_wrap with an owner; throws ab::error.
+template <class Owner>
+tensor wrap(const view& memory, Owner&& owner) {
+  return try_wrap(memory, std::forward<Owner>(owner)).value();
+}
+
+/// As try_wrap of a vector; throws ab::error.
+template <class T, class A>
+tensor wrap(std::vector<T, A>&& values, const dims& shape) {
+  return try_wrap(std::move(values), shape).value();
+}
+
+/// As try_wrap of a vector; throws ab::error.
+template <class T, class A>
+tensor wrap(std::vector<T, A>&& values) {
+  return try_wrap(std::move(values)).value();
+}
+
+/// As try_wrap of a unique_ptr; throws ab::error.
+template <class T, class D>
+tensor wrap(std::unique_ptr<T, D>&& owner, const dims& shape) {
+  return try_wrap(std::move(owner), shape).value();
+}
+
+/// As try_wrap of a shared_ptr; throws ab::error.
+template <class T>
+tensor wrap(const std::shared_ptr<T>& owner, const dims& shape) {
+  return try_wrap(owner, shape).value();
+}
+
+/// As try_wrap of a pointer with an owner; throws ab::error.
+template <class T, class Owner, class = std::enable_if_t<detail::is_element<T>>>
+tensor wrap(T* data, const dims& shape, Owner&& owner) {
+  return try_wrap(data, shape, std::forward<Owner>(owner)).value();
 }
 
 /// As try_mdspan; throws ab::error.
