@@ -126,6 +126,8 @@ pub enum Error {
     // AB_E_DEVICE
     #[error("{call}: {name} ({code})")]
     Driver { call: &'static str, name: &'static str, code: i64 },
+    #[error("{call}: {name} ({code}): {log}")]
+    DriverLog { call: &'static str, name: &'static str, code: i64, log: &'static str },
 
     // AB_E_LOSSY
     #[error("casting is {rule}, which does not allow {from} to {to}; AB_CAST_UNSAFE does")]
@@ -142,7 +144,7 @@ impl Error {
     /// The driver's own number for what failed; 0: it was no driver.
     pub fn native_code(&self) -> i64 {
         match self {
-            Error::Driver { code, .. } => *code,
+            Error::Driver { code, .. } | Error::DriverLog { code, .. } => *code,
             _ => 0,
         }
     }

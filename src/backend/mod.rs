@@ -3,9 +3,12 @@
 pub mod absent;
 pub mod host;
 pub mod job;
+pub mod kernels;
 mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod staging;
 
 use std::fmt;
 

@@ -181,7 +181,7 @@ fn status_of(error: &Error) -> ab_status {
         Error::DestinationReadOnly | Error::LegacyReadOnly => AB_E_READ_ONLY,
         Error::DestinationOverlaps | Error::SourceOverlaps => AB_E_OVERLAP,
         Error::OutOfMemory { .. } => AB_E_OUT_OF_MEMORY,
-        Error::Driver { .. } => AB_E_DEVICE,
+        Error::Driver { .. } | Error::DriverLog { .. } => AB_E_DEVICE,
         Error::CastingRule { .. } | Error::ValueLost { .. } => AB_E_LOSSY,
         Error::Internal(_) => AB_E_INTERNAL,
     }

@@ -9,14 +9,14 @@
 mod bits;
 mod cast;
 mod copy;
-mod float;
+pub(super) mod float;
 mod fuse;
 mod isa;
 mod kernel;
 pub(super) mod pages;
 mod split;
 mod system;
-mod threads;
+pub(super) mod threads;
 mod transpose;
 mod walk;
 
