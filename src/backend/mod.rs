@@ -3,6 +3,7 @@
 pub mod absent;
 pub mod host;
 pub mod job;
+pub mod kernels;
 mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;
