@@ -6,6 +6,8 @@ pub mod job;
 mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod staging;
 
 use std::fmt;
 
