@@ -5,6 +5,7 @@ pub mod absent;
 pub mod cuda;
 pub mod host;
 pub mod job;
+pub mod kernels;
 mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;

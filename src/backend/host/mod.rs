@@ -9,7 +9,7 @@
 mod bits;
 mod cast;
 mod copy;
-mod float;
+pub(super) mod float;
 mod fuse;
 mod isa;
 mod kernel;
