@@ -15,7 +15,7 @@ mod isa;
 mod kernel;
 pub(super) mod pages;
 mod split;
-mod threads;
+pub(super) mod threads;
 mod transpose;
 mod walk;
 
