@@ -199,6 +199,7 @@ impl Scratch {
         let out_of_memory = Error::OutOfMemory { device, bytes, alignment: ALIGNMENT };
         let size = usize::try_from(bytes).map_err(|_| out_of_memory)?;
         let (f, mut address) = (lane.f, 0);
+        let _relaxed = Relaxed::new(f);
         // SAFETY: the context is current, as the caller says.
         let code = unsafe {
             match lane.pool {

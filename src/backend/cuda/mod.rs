@@ -19,19 +19,17 @@ use std::fmt;
 
 use self::copy::{Rectangle, Start};
 use self::devices::Cuda as Driver;
-use self::driver::{Functions, call};
+use self::driver::call;
 use self::lane::{Entered, Event, Lane, Relaxed, can_access};
 use self::memory::Scratch;
 use self::order::Orders;
 use self::slot::Pinned;
 use super::host::Host;
-use super::job::Work;
+use super::job::{Cast, Work};
 use super::staging::{self, Crossing, Packing, Part, Parts};
 use super::{Backend, DeviceInfo, Errand, Memory, MemoryKind, Place, PointerInfo, Streams, Transfer, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
-use crate::dlpack::view::is_host_readable;
 use crate::error::{Error, Result};
-use crate::layout::Folded;
 use crate::report::Route;
 
 /// Every CUDA device.
@@ -155,6 +153,11 @@ impl Backend for Cuda {
     }
 }
 
+/// Whether this process has the driver, so that it says of every address whether it is its own.
+pub fn knows_addresses() -> bool {
+    driver::functions_if_loaded().is_some()
+}
+
 /// Bytes of a device that nobody has taken.
 fn free_memory(lane: &Lane) -> Option<u64> {
     // A capture elsewhere is none of this question's business.
@@ -236,6 +239,12 @@ impl Call<'_> {
         // SAFETY: the caller vouches for both sides.
         unsafe {
             let orders = self.orders(lane, lane)?;
+            if let Work::Cast(cast) = self.job.work
+                && cast.exact
+                && kernels::has(self.job)
+            {
+                return self.exact(&orders, lane, cast, (from, to));
+            }
             let Some(way) = way else {
                 return self.mirrored(&orders, (Some(lane), source), (Some(lane), destination));
             };
@@ -243,6 +252,41 @@ impl Call<'_> {
             let (from, to) = (Start::Device(from), Start::Device(to));
             let worked = way.go(lane, track.stream(), self.job, from, to);
             orders.end(lane, &track, worked)
+        }
+    }
+
+    /// A cast on a device that looks at each value, so that the host waits for what it says.
+    ///
+    /// # Safety
+    /// As [`Call::within`]. The lane's context is current.
+    unsafe fn exact(
+        &self,
+        orders: &Orders,
+        lane: &'static Lane,
+        cast: Cast,
+        (from, to): (u64, u64),
+    ) -> Result<()> {
+        refuse_capture(orders.is_capturing())?;
+        let f = lane.f;
+        let mut lost = 0u32;
+        // SAFETY: the caller vouches for both sides; the word has its place here and there.
+        unsafe {
+            let track = orders.begin(lane)?;
+            let stream = track.stream();
+            let mut work = || {
+                let word = Scratch::new(lane, stream, 4)?;
+                call!(f, cuMemsetD8Async(word.address, 0, 4, stream))?;
+                kernels::launch(lane, stream, self.job, from, to, word.address)?;
+                call!(f, cuMemcpyDtoHAsync((&raw mut lost).cast(), word.address, 4, stream))
+            };
+            let worked = work();
+            let waited = orders.finish(lane, &track);
+            orders.end(lane, &track, worked.and(waited))?;
+        }
+        if lost == 0 {
+            Ok(())
+        } else {
+            Err(Error::ValueLost { from: cast.from.dtype(), to: cast.to.dtype() })
         }
     }
 
@@ -463,6 +507,7 @@ impl Call<'_> {
         // Values are cast on the host where the device has no kernel for it.
         let (packing, parts) = casts(true).or_else(|| casts(false))?;
         let make = |bytes| {
+            let _relaxed = Relaxed::new(lane.f);
             let _entered = lane.enter()?;
             Pinned::new(lane, bytes)
         };
@@ -609,7 +654,7 @@ impl Way {
         unsafe {
             match self {
                 Way::Copy(copy) => copy.copy(lane, stream, source, destination),
-                Way::Kernel => kernels::launch(lane, stream, job, source.address(), destination.address()),
+                Way::Kernel => kernels::launch(lane, stream, job, source.address(), destination.address(), 0),
             }
         }
     }

@@ -261,7 +261,7 @@ mod tests {
 
     fn launches(axes: &[Axis], work: Work, starts: (u64, u64)) -> Option<Launches> {
         let folded = Folded { axes, source_offset: 0, destination_offset: 0 };
-        Launches::of(&Transfer { folded, work, threads: 0 }, starts.0, starts.1)
+        Launches::of(&Transfer { folded, work, threads: 0, staging_bytes: 0 }, starts.0, starts.1)
     }
 
     fn axis((extent, source, destination): (i64, i64, i64)) -> Axis {
