@@ -24,6 +24,7 @@ struct function {
   size_t sizes[MAX_PARAMETERS];
   bool pointers[MAX_PARAMETERS]; /* of 8 bytes each */
   bool barriers;
+  unsigned most_threads; /* of a block; 0: any number */
   struct function *next;
 };
 
@@ -119,6 +120,8 @@ static CUresult load(CUmodule *made, const char *text) {
     if (sscanf(text, "%95[A-Za-z0-9_]", function->name) != 1) return INVALID_PTX;
     const char *end = strstr(text, "\n}");
     if (end == NULL || (text = read_parameters(text, function)) == NULL) return INVALID_PTX;
+    const char *most = memmem(text, (size_t)(end - text), ".maxntid", 8);
+    if (most != NULL) function->most_threads = (unsigned)strtoul(most + 8, NULL, 10);
     function->barriers = memmem(text, (size_t)(end - text), "bar.sync", 8) != NULL;
     function->kernel = kernel_named(function->name);
   }
@@ -215,6 +218,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
   if (block_x == 0 || block_y == 0 || block_z == 0 || block_x > 1024 || block_y > 1024 || block_z > 64 ||
       block_x * block_y * block_z > 1024)
     return INVALID_VALUE;
+  if (function->most_threads != 0 && block_x * block_y * block_z > function->most_threads) return OUT_OF_RESOURCES;
   if (shared > 49152 || extra != NULL || (parameters == NULL && function->count > 0)) return INVALID_VALUE;
   size_t size = place_of(function, function->count);
   struct launch *launch = malloc(sizeof *launch + size);
@@ -239,9 +243,11 @@ void launch_ends(struct launch *launch) { free(launch); }
 
 static sigjmp_buf stopped;
 static void *bad_address;
+static int signal_number;
 
 static void stop(int number, siginfo_t *info, void *context) {
-  (void)number, (void)context;
+  (void)context;
+  signal_number = number;
   bad_address = info->si_addr;
   siglongjmp(stopped, 1);
 }
@@ -341,13 +347,17 @@ CUresult launch_runs(struct launch *launch) {
     return ILLEGAL_ADDRESS;
   }
   block.launch = launch, block.count = launch->block[0] * launch->block[1] * launch->block[2];
-  struct sigaction action = {.sa_sigaction = stop, .sa_flags = SA_SIGINFO | SA_NODEFER}, segv, bus;
+  struct sigaction action = {.sa_sigaction = stop, .sa_flags = SA_SIGINFO | SA_NODEFER}, segv, bus, ill;
   sigaction(SIGSEGV, &action, &segv);
   sigaction(SIGBUS, &action, &bus);
+  sigaction(SIGILL, &action, &ill);
   open_memory(launch->context, true);
   CUresult code = 0;
   if (sigsetjmp(stopped, 1) == 0) {
     run_grid(launch);
+  } else if (signal_number == SIGILL) {
+    complain("%s touched what is not aligned", function->name);
+    code = MISALIGNED_ADDRESS;
   } else {
     complain("%s touched %p, which is not its device's", function->name, bad_address);
     code = ILLEGAL_ADDRESS;
@@ -355,5 +365,6 @@ CUresult launch_runs(struct launch *launch) {
   open_memory(launch->context, false);
   sigaction(SIGSEGV, &segv, NULL);
   sigaction(SIGBUS, &bus, NULL);
+  sigaction(SIGILL, &ill, NULL);
   return code;
 }
