@@ -1,43 +1,28 @@
-//! The device's kernels: which one does a job, the modules they are in, each loaded at its first use on a
-//! device, and their launches. The kernels themselves are `backend::kernels`; `kernels/` has them compiled
-//! for every device since 2014 (`sm_50`), which drivers translate for their own.
+//! The device's kernels: the modules they are in, each loaded at its first use on a device, and their
+//! launches. What they do is `backend::kernels`' to say; `kernels/` has them compiled for every device since
+//! Maxwell (`sm_50`), which drivers translate for their own.
 
-use std::collections::HashMap;
-use std::ffi::{CString, c_void};
+mod table;
+
+use std::ffi::c_void;
 use std::ptr::{from_ref, null_mut};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::{CUfunction, CUmodule, CUstream};
 
+use self::table::{ENTRIES, MODULES};
 use super::driver::call;
 use super::lane::{Lane, Relaxed};
 use crate::backend::job::{Transfer, Work};
-use crate::backend::kernels::{GROUP, Kernel, Launches};
+use crate::backend::kernels::{GROUP, Launches};
 use crate::error::{Error, Excerpt, Result};
-
-/// The modules, each with a NUL behind it.
-const MODULES: &[&str] = &[];
-
-/// The kernels that there are, with their modules.
-fn kernels() -> &'static HashMap<&'static str, usize> {
-    static KERNELS: OnceLock<HashMap<&str, usize>> = OnceLock::new();
-    KERNELS.get_or_init(|| {
-        let entries = |text: &'static str| {
-            let after = text.split(".entry ").skip(1);
-            after.filter_map(|text| text.split_once('(').map(|(name, _)| name.trim()))
-        };
-        let modules = MODULES.iter().enumerate();
-        modules.flat_map(|(module, text)| entries(text).map(move |name| (name, module))).collect()
-    })
-}
 
 /// What a device has loaded.
 pub struct Modules(Mutex<Loaded>);
 
-#[derive(Default)]
 struct Loaded {
-    modules: HashMap<usize, CUmodule>,
-    functions: HashMap<Kernel, CUfunction>,
+    modules: [CUmodule; MODULES.len()],
+    functions: [CUfunction; ENTRIES.len()],
 }
 
 // SAFETY: modules and functions may be used from any thread.
@@ -46,37 +31,29 @@ unsafe impl Send for Loaded {}
 impl Modules {
     /// None is loaded.
     pub fn new() -> Modules {
-        Modules(Mutex::new(Loaded::default()))
+        let (modules, functions) = ([null_mut(); MODULES.len()], [null_mut(); ENTRIES.len()]);
+        Modules(Mutex::new(Loaded { modules, functions }))
     }
 
-    /// A kernel's function. The lane's context is current.
-    fn function(&self, lane: &Lane, kernel: Kernel) -> Result<CUfunction> {
-        let missing = Error::Internal(Excerpt::new("a kernel is in no module"));
+    /// The function of an entry. The lane's context is current.
+    fn function(&self, lane: &Lane, entry: usize) -> Result<CUfunction> {
         let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = loaded.functions.get(&kernel) {
+        let Loaded { modules, functions } = &mut *loaded;
+        let function = &mut functions[entry];
+        if !function.is_null() {
             return Ok(*function);
         }
-        let f = lane.f;
-        let name = kernel.name();
-        let index = *kernels().get(name.as_str()).ok_or(missing)?;
-        let name = CString::new(name).map_err(|_| missing)?;
+        let (f, (index, name)) = (lane.f, ENTRIES[entry]);
+        let module = &mut modules[index];
         let _relaxed = Relaxed::new(f);
-        // SAFETY: the text ends with NUL, and what is loaded stays for the process.
+        // SAFETY: the texts end with NUL, and what is loaded stays for the process.
         unsafe {
-            let module = match loaded.modules.get(&index) {
-                Some(module) => *module,
-                None => {
-                    let mut module = null_mut();
-                    call!(f, cuModuleLoadData(&mut module, MODULES[index].as_ptr().cast()))?;
-                    loaded.modules.insert(index, module);
-                    module
-                }
-            };
-            let mut function = null_mut();
-            call!(f, cuModuleGetFunction(&mut function, module, name.as_ptr()))?;
-            loaded.functions.insert(kernel, function);
-            Ok(function)
+            if module.is_null() {
+                call!(f, cuModuleLoadData(module, MODULES[index].as_ptr().cast()))?;
+            }
+            call!(f, cuModuleGetFunction(function, *module, name.as_ptr().cast()))?;
         }
+        Ok(*function)
     }
 }
 
@@ -87,8 +64,7 @@ pub fn can(job: &Transfer<'_>) -> bool {
 
 /// As [`can`], lost values or not.
 pub fn has(job: &Transfer<'_>) -> bool {
-    let launches = Launches::of(job, 0, 0);
-    launches.is_some_and(|launches| kernels().contains_key(launches.kernel().name().as_str()))
+    Launches::of(job, 0, 0).is_some()
 }
 
 /// Puts the kernel of a job on a stream. The lane's context is current. `lost` is the address of a 32-bit 0
@@ -109,9 +85,9 @@ pub unsafe fn launch(
     let (from, to) = (source % ALIGNMENT, destination % ALIGNMENT);
     let none = Error::Internal(Excerpt::new("a job without a kernel was given to one"));
     let launches = Launches::of(job, from, to).ok_or(none)?;
-    let function = lane.modules.function(lane, launches.kernel())?;
     let (source, destination) = (source - from, destination - to);
     launches.each(|params, groups| {
+        let function = lane.modules.function(lane, table::entry(launches.kernel(), params.flags))?;
         let mut arguments = [
             from_ref(&source).cast::<c_void>().cast_mut(),
             from_ref(&destination).cast::<c_void>().cast_mut(),

@@ -147,7 +147,7 @@ impl Backend for Cuda {
                 }
                 (End::Device(lane), _) => call.download(lane, source, (destination, to)),
                 (_, End::Device(lane)) => call.upload(lane, (source, from), destination),
-                _ => call.on_host(source, destination),
+                _ => call.on_host((source, from), (destination, to)),
             }
         }
     }
@@ -175,7 +175,7 @@ enum End {
     /// Pageable memory.
     Host,
     /// Pinned, registered or managed memory: the first element's address on devices.
-    Mapped { on_device: u64, managed: bool },
+    Mapped { on_device: u64, managed: bool, device_id: i32 },
     /// A device's memory.
     Device(&'static Lane),
 }
@@ -193,7 +193,7 @@ impl End {
         Ok(match memory::ask_of_host(cuda.f, place) {
             Some(known) => {
                 let managed = known.info.is_some_and(|info| info.memory == MemoryKind::Managed);
-                End::Mapped { on_device: known.on_device, managed }
+                End::Mapped { on_device: known.on_device, managed, device_id: known.device_id }
             }
             None => End::Host,
         })
@@ -326,20 +326,20 @@ impl Call<'_> {
             let stream = track.stream();
             let work = || {
                 let mut from = source.address().wrapping_add_signed(part.source);
-                let mut to = destination.address().wrapping_add_signed(part.destination);
+                let to = destination.address().wrapping_add_signed(part.destination);
                 let mut keep = (None, None);
+                // The default stream is that of the context that is current.
                 if packs {
-                    let _entered = a.enter()?;
+                    let ready = Event::after(b.f, stream)?;
+                    let entered = a.enter()?;
                     let own = a.stream()?;
-                    let ready = {
-                        let _entered = b.enter()?;
-                        Event::after(b.f, stream)?
-                    };
                     ready.delays(own.stream)?;
                     let scratch = Scratch::new(a, own.stream, bytes)?;
                     there.go(a, own.stream, &pack, Start::Device(from), Start::Device(scratch.address))?;
                     from = scratch.address;
-                    Event::after(a.f, own.stream)?.delays(stream)?;
+                    let packed = Event::after(a.f, own.stream)?;
+                    drop(entered);
+                    packed.delays(stream)?;
                     keep.0 = Some((scratch, own));
                 }
                 if unpacks {
@@ -349,9 +349,7 @@ impl Call<'_> {
                 call!(b.f, cuMemcpyPeerAsync(landing, b.context, from, a.context, bytes as usize, stream))?;
                 if unpacks {
                     here.go(b, stream, &unpack, Start::Device(landing), Start::Device(to))?;
-                    to = landing;
                 }
-                let _ = to;
                 if let Some((_, own)) = &keep.0 {
                     // What was packed goes back once it has been read.
                     let read = Event::after(b.f, stream)?;
@@ -563,11 +561,16 @@ impl Call<'_> {
     ///
     /// # Safety
     /// As [`Backend::transfer`].
-    unsafe fn on_host(&self, source: &Place, destination: &Place) -> Result<()> {
-        let lane = self.cuda.lane(DLDevice { device_type: device_type::CUDA, device_id: 0 })?;
+    unsafe fn on_host(&self, (source, from): (&Place, End), (destination, to): (&Place, End)) -> Result<()> {
+        // The default stream is that of the device that the memory was made for.
+        let lane = |end| {
+            let device_id = if let End::Mapped { device_id, .. } = end { device_id } else { 0 };
+            let device = DLDevice { device_type: device_type::CUDA, device_id };
+            self.cuda.lane(device).or_else(|_| self.cuda.lane(DLDevice { device_id: 0, ..device }))
+        };
         // SAFETY: the caller vouches for both sides.
         unsafe {
-            let orders = self.orders(lane, lane)?;
+            let orders = self.orders(lane(from)?, lane(to)?)?;
             refuse_capture(orders.is_capturing())?;
             orders.settle()?;
             Host.transfer(self.job, source, destination, &Streams::default())
