@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::{Backend, DeviceInfo, Memory, Place, PointerInfo, Streams, Transfer, Wanted};
-use crate::dlpack::raw::{DLDevice, device_type};
+use crate::dlpack::raw::DLDevice;
+#[cfg(not(all(feature = "cuda", feature = "opencl")))]
+use crate::dlpack::raw::device_type;
 use crate::error::{Error, Result};
 
 /// A backend that this build lacks.

@@ -24,8 +24,6 @@ pub type Code = c_uint;
 pub const OUT_OF_MEMORY: Code = 2;
 /// `CUDA_ERROR_NOT_INITIALIZED`
 pub const NOT_INITIALIZED: Code = 3;
-/// `CUDA_ERROR_NOT_READY`: not a failure.
-pub const NOT_READY: Code = 600;
 /// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`: not a failure.
 pub const PEER_ACCESS_ALREADY_ENABLED: Code = 704;
 

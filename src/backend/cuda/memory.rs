@@ -23,6 +23,8 @@ pub struct Known {
     pub info: Option<PointerInfo>,
     /// Where devices see it.
     pub on_device: u64,
+    /// The device that it was made for.
+    pub device_id: i32,
 }
 
 /// Asks the driver what an address is, in one call, of which it needs no context: memory of pools and
@@ -64,7 +66,7 @@ pub fn ask(f: &Functions, address: u64) -> Option<Known> {
         _ => None,
     };
     let info = found.map(|(memory, device)| PointerInfo { memory, device, base, size });
-    Some(Known { info, on_device })
+    Some(Known { info, on_device, device_id: ordinal as i32 })
 }
 
 /// What a place on the host is to the driver, if it knows all of it.
@@ -199,6 +201,7 @@ impl Scratch {
         let out_of_memory = Error::OutOfMemory { device, bytes, alignment: ALIGNMENT };
         let size = usize::try_from(bytes).map_err(|_| out_of_memory)?;
         let (f, mut address) = (lane.f, 0);
+        let _relaxed = Relaxed::new(f);
         // SAFETY: the context is current, as the caller says.
         let code = unsafe {
             match lane.pool {

@@ -19,19 +19,17 @@ use std::fmt;
 
 use self::copy::{Rectangle, Start};
 use self::devices::Cuda as Driver;
-use self::driver::{Functions, call};
+use self::driver::call;
 use self::lane::{Entered, Event, Lane, Relaxed, can_access};
 use self::memory::Scratch;
 use self::order::Orders;
 use self::slot::Pinned;
 use super::host::Host;
-use super::job::Work;
+use super::job::{Cast, Work};
 use super::staging::{self, Crossing, Packing, Part, Parts};
 use super::{Backend, DeviceInfo, Errand, Memory, MemoryKind, Place, PointerInfo, Streams, Transfer, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
-use crate::dlpack::view::is_host_readable;
 use crate::error::{Error, Result};
-use crate::layout::Folded;
 use crate::report::Route;
 
 /// Every CUDA device.
@@ -149,10 +147,15 @@ impl Backend for Cuda {
                 }
                 (End::Device(lane), _) => call.download(lane, source, (destination, to)),
                 (_, End::Device(lane)) => call.upload(lane, (source, from), destination),
-                _ => call.on_host(source, destination),
+                _ => call.on_host((source, from), (destination, to)),
             }
         }
     }
+}
+
+/// Whether this process has the driver, so that it says of every address whether it is its own.
+pub fn knows_addresses() -> bool {
+    driver::functions_if_loaded().is_some()
 }
 
 /// Bytes of a device that nobody has taken.
@@ -172,7 +175,7 @@ enum End {
     /// Pageable memory.
     Host,
     /// Pinned, registered or managed memory: the first element's address on devices.
-    Mapped { on_device: u64, managed: bool },
+    Mapped { on_device: u64, managed: bool, device_id: i32 },
     /// A device's memory.
     Device(&'static Lane),
 }
@@ -190,7 +193,7 @@ impl End {
         Ok(match memory::ask_of_host(cuda.f, place) {
             Some(known) => {
                 let managed = known.info.is_some_and(|info| info.memory == MemoryKind::Managed);
-                End::Mapped { on_device: known.on_device, managed }
+                End::Mapped { on_device: known.on_device, managed, device_id: known.device_id }
             }
             None => End::Host,
         })
@@ -236,6 +239,12 @@ impl Call<'_> {
         // SAFETY: the caller vouches for both sides.
         unsafe {
             let orders = self.orders(lane, lane)?;
+            if let Work::Cast(cast) = self.job.work
+                && cast.exact
+                && kernels::has(self.job)
+            {
+                return self.exact(&orders, lane, cast, (from, to));
+            }
             let Some(way) = way else {
                 return self.mirrored(&orders, (Some(lane), source), (Some(lane), destination));
             };
@@ -243,6 +252,41 @@ impl Call<'_> {
             let (from, to) = (Start::Device(from), Start::Device(to));
             let worked = way.go(lane, track.stream(), self.job, from, to);
             orders.end(lane, &track, worked)
+        }
+    }
+
+    /// A cast on a device that looks at each value, so that the host waits for what it says.
+    ///
+    /// # Safety
+    /// As [`Call::within`]. The lane's context is current.
+    unsafe fn exact(
+        &self,
+        orders: &Orders,
+        lane: &'static Lane,
+        cast: Cast,
+        (from, to): (u64, u64),
+    ) -> Result<()> {
+        refuse_capture(orders.is_capturing())?;
+        let f = lane.f;
+        let mut lost = 0u32;
+        // SAFETY: the caller vouches for both sides; the word has its place here and there.
+        unsafe {
+            let track = orders.begin(lane)?;
+            let stream = track.stream();
+            let mut work = || {
+                let word = Scratch::new(lane, stream, 4)?;
+                call!(f, cuMemsetD8Async(word.address, 0, 4, stream))?;
+                kernels::launch(lane, stream, self.job, from, to, word.address)?;
+                call!(f, cuMemcpyDtoHAsync((&raw mut lost).cast(), word.address, 4, stream))
+            };
+            let worked = work();
+            let waited = orders.finish(lane, &track);
+            orders.end(lane, &track, worked.and(waited))?;
+        }
+        if lost == 0 {
+            Ok(())
+        } else {
+            Err(Error::ValueLost { from: cast.from.dtype(), to: cast.to.dtype() })
         }
     }
 
@@ -282,20 +326,20 @@ impl Call<'_> {
             let stream = track.stream();
             let work = || {
                 let mut from = source.address().wrapping_add_signed(part.source);
-                let mut to = destination.address().wrapping_add_signed(part.destination);
+                let to = destination.address().wrapping_add_signed(part.destination);
                 let mut keep = (None, None);
+                // The default stream is that of the context that is current.
                 if packs {
-                    let _entered = a.enter()?;
+                    let ready = Event::after(b.f, stream)?;
+                    let entered = a.enter()?;
                     let own = a.stream()?;
-                    let ready = {
-                        let _entered = b.enter()?;
-                        Event::after(b.f, stream)?
-                    };
                     ready.delays(own.stream)?;
                     let scratch = Scratch::new(a, own.stream, bytes)?;
                     there.go(a, own.stream, &pack, Start::Device(from), Start::Device(scratch.address))?;
                     from = scratch.address;
-                    Event::after(a.f, own.stream)?.delays(stream)?;
+                    let packed = Event::after(a.f, own.stream)?;
+                    drop(entered);
+                    packed.delays(stream)?;
                     keep.0 = Some((scratch, own));
                 }
                 if unpacks {
@@ -305,9 +349,7 @@ impl Call<'_> {
                 call!(b.f, cuMemcpyPeerAsync(landing, b.context, from, a.context, bytes as usize, stream))?;
                 if unpacks {
                     here.go(b, stream, &unpack, Start::Device(landing), Start::Device(to))?;
-                    to = landing;
                 }
-                let _ = to;
                 if let Some((_, own)) = &keep.0 {
                     // What was packed goes back once it has been read.
                     let read = Event::after(b.f, stream)?;
@@ -463,6 +505,7 @@ impl Call<'_> {
         // Values are cast on the host where the device has no kernel for it.
         let (packing, parts) = casts(true).or_else(|| casts(false))?;
         let make = |bytes| {
+            let _relaxed = Relaxed::new(lane.f);
             let _entered = lane.enter()?;
             Pinned::new(lane, bytes)
         };
@@ -518,11 +561,16 @@ impl Call<'_> {
     ///
     /// # Safety
     /// As [`Backend::transfer`].
-    unsafe fn on_host(&self, source: &Place, destination: &Place) -> Result<()> {
-        let lane = self.cuda.lane(DLDevice { device_type: device_type::CUDA, device_id: 0 })?;
+    unsafe fn on_host(&self, (source, from): (&Place, End), (destination, to): (&Place, End)) -> Result<()> {
+        // The default stream is that of the device that the memory was made for.
+        let lane = |end| {
+            let device_id = if let End::Mapped { device_id, .. } = end { device_id } else { 0 };
+            let device = DLDevice { device_type: device_type::CUDA, device_id };
+            self.cuda.lane(device).or_else(|_| self.cuda.lane(DLDevice { device_id: 0, ..device }))
+        };
         // SAFETY: the caller vouches for both sides.
         unsafe {
-            let orders = self.orders(lane, lane)?;
+            let orders = self.orders(lane(from)?, lane(to)?)?;
             refuse_capture(orders.is_capturing())?;
             orders.settle()?;
             Host.transfer(self.job, source, destination, &Streams::default())
@@ -609,7 +657,7 @@ impl Way {
         unsafe {
             match self {
                 Way::Copy(copy) => copy.copy(lane, stream, source, destination),
-                Way::Kernel => kernels::launch(lane, stream, job, source.address(), destination.address()),
+                Way::Kernel => kernels::launch(lane, stream, job, source.address(), destination.address(), 0),
             }
         }
     }

@@ -204,6 +204,11 @@ impl Orders {
         worked.and(waited)
     }
 
+    /// Waits for the work on a track.
+    pub fn finish(&self, lane: &'static Lane, track: &Track) -> Result<()> {
+        self.wait(lane, track.stream())
+    }
+
     fn wait(&self, lane: &'static Lane, stream: CUstream) -> Result<()> {
         let _entered = lane.enter()?;
         // SAFETY: the stream is valid.

@@ -7,7 +7,7 @@ use std::ptr::{NonNull, null_mut};
 use cudarc::driver::sys::{CU_MEMHOSTALLOC_PORTABLE, CUdeviceptr, CUstream};
 
 use super::driver::call;
-use super::lane::{Lane, OwnStream};
+use super::lane::{Lane, OwnStream, Relaxed};
 use crate::backend::staging::Slot;
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::error::{Error, Result};
@@ -49,6 +49,7 @@ impl Pinned {
     /// As many bytes of the device's memory. The lane's context is current.
     pub fn scratch(&mut self) -> Result<CUdeviceptr> {
         if self.scratch == 0 {
+            let _relaxed = Relaxed::new(self.lane.f);
             // SAFETY: the context is current.
             unsafe { call!(self.lane.f, cuMemAlloc(&mut self.scratch, self.bytes))? };
         }

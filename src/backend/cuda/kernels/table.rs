@@ -88,7 +88,10 @@ mod tests {
     fn every_kernel_has_an_entry() {
         for kernel in Kernel::all() {
             let name = ENTRIES[entry(kernel, 0)].1.trim_end_matches('\0');
-            assert!(kernel.name().starts_with(name) || matches!(kernel, Kernel::Cast(..) | Kernel::CastTransposed(..)));
+            assert!(
+                kernel.name().starts_with(name)
+                    || matches!(kernel, Kernel::Cast(..) | Kernel::CastTransposed(..))
+            );
             let rare = ENTRIES[entry(kernel, flags::EXACT)].1.trim_end_matches('\0');
             match kernel {
                 Kernel::Cast(..) | Kernel::CastTransposed(..) => assert_eq!(rare, format!("{name}_any")),
