@@ -342,13 +342,13 @@ impl Part {
     /// From its places in the source to packed elements of so many bytes.
     pub fn pack<'r>(&self, work: Work, size: u64, room: &'r mut [Axis]) -> Transfer<'r> {
         let axes = self.packed(size, |axis, step| Axis { destination: step, ..axis });
-        Transfer { folded: Folded::new(axes, room), work, threads: 1 }
+        Transfer { folded: Folded::new(axes, room), work, threads: 1, staging_bytes: 0 }
     }
 
     /// From packed elements of so many bytes to their places in the destination.
     pub fn unpack<'r>(&self, work: Work, size: u64, room: &'r mut [Axis]) -> Transfer<'r> {
         let axes = self.packed(size, |axis, step| Axis { source: step, ..axis });
-        Transfer { folded: Folded::new(axes, room), work, threads: 1 }
+        Transfer { folded: Folded::new(axes, room), work, threads: 1, staging_bytes: 0 }
     }
 }
 

@@ -27,7 +27,7 @@ typedef struct {
   u32 count;               /* elements; of AB_PACK*, bytes of the destination */
   u32 axes;                /* how many; 1 at least, outermost first */
   u32 flags;
-  u32 unused;
+  u32 types; /* Launches say which: source, and destination above its 8 bits */
   /* transposes: */
   i64 source_step;      /* from a row of the source to the next; elements of a row follow each other */
   i64 destination_step; /* likewise of the destination, whose rows are the source's columns */

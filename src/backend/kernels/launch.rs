@@ -93,6 +93,7 @@ impl Launches {
             | set(flags::SOURCE_BITS, cast.from_bits);
         (self.params.from, self.params.to) = (Format::of(from), Format::of(to));
         let (from_type, to_type) = (Type::of(from), Type::of(to));
+        self.params.types = from_type as u32 | (to_type as u32) << 8;
         let (from_size, to_size) = (from_type.size(), to_type.size());
         let steps = |of: fn(&Axis) -> i64| axes.iter().fold(0, |all, axis| all | of(axis));
         let odd = |steps: i64, size: i64| steps & (size - 1) != 0;
@@ -261,7 +262,7 @@ mod tests {
 
     fn launches(axes: &[Axis], work: Work, starts: (u64, u64)) -> Option<Launches> {
         let folded = Folded { axes, source_offset: 0, destination_offset: 0 };
-        Launches::of(&Transfer { folded, work, threads: 0 }, starts.0, starts.1)
+        Launches::of(&Transfer { folded, work, threads: 0, staging_bytes: 0 }, starts.0, starts.1)
     }
 
     fn axis((extent, source, destination): (i64, i64, i64)) -> Axis {

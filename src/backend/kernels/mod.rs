@@ -31,7 +31,7 @@ use std::fmt;
 use crate::dtype::Scalar;
 
 pub use launch::Launches;
-pub use params::{Division, Format, Params, Step};
+pub use params::{Division, Format, Params, Step, flags};
 
 /// What differs between the dialects.
 pub const OPENCL: &str = include_str!("opencl.h");

@@ -111,7 +111,7 @@ pub struct Params {
     pub count: u32,
     pub axes: u32,
     pub flags: u32,
-    pub unused: u32,
+    pub types: u32,
     pub source_step: i64,
     pub destination_step: i64,
     pub rows: u32,
