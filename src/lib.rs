@@ -14,8 +14,8 @@
 //! # Ok::<(), arraybridge::Error>(())
 //! ```
 //!
-//! [`Tensor`] owns, [`View`] and [`ViewMut`] borrow, [`To`] says what a result must be; [`convert`], [`copy`],
-//! [`copy_into`], [`plan`] and [`detect`] do what the C functions of these names do, and [`tensor`] has the
+//! [`Tensor`] owns, [`View`] and [`ViewMut`] borrow, [`To`] says what a result must be; [`convert()`], [`copy`],
+//! [`copy_into`], [`plan()`] and [`detect`] do what the C functions of these names do, and [`tensor`] has the
 //! whole list. Tensors of other libraries come in by [`Tensor::from_raw`] and go out by
 //! [`Tensor::into_raw`], as plain DLPack. Everything may be used from many threads at once, and sent to
 //! others. Every failure is an [`Error`] whose message names the field, its value and what would have worked.

@@ -67,6 +67,7 @@ programs! {
     dtype
     plan
     process
+    readme
     refusals
     struct_size
     threads

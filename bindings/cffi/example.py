@@ -13,9 +13,11 @@ import cffi
 
 ffi = cffi.FFI()
 ffi.cdef((Path(__file__).resolve().parents[1] / "arraybridge.cdef").read_text())
-ab = ffi.dlopen(os.environ.get("ARRAYBRIDGE_LIBRARY", "target/release/libarraybridge.so"))
-if ab.ab_abi_version() >> 16 != ab.AB_ABI_MAJOR or ab.ab_abi_version() & 0xFFFF < ab.AB_ABI_MINOR:
-    raise OSError(f"the library has ABI {ab.ab_abi_version() >> 16}.{ab.ab_abi_version() & 0xFFFF}")
+path = os.environ.get("ARRAYBRIDGE_LIBRARY", "target/release/libarraybridge.so")
+ab = ffi.dlopen(path)
+major, minor = divmod(ab.ab_abi_version(), 1 << 16)
+if major != ab.AB_ABI_MAJOR or minor < ab.AB_ABI_MINOR:
+    raise OSError(f"{path} has ABI {major}.{minor}: {ab.AB_ABI_MAJOR}.{ab.AB_ABI_MINOR} or a later minor version is needed")
 
 
 class Failure(Exception):

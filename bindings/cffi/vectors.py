@@ -22,15 +22,11 @@ class Cffi:
         sides = from_, self.flags(source), to, self.flags(destination)
         return self.name_of(ab.ab_copy_into(ffi.NULL, *sides, self.options, ffi.NULL, ffi.NULL))
 
-    def parse(self, text):
-        dtype = ffi.new("DLDataType *")
+    def spell(self, text):
+        dtype, name = ffi.new("DLDataType *"), ffi.new("char[]", 64)
         status = ab.ab_dtype_parse(text.encode(), dtype, ffi.NULL)
-        return self.name_of(status), (dtype.code, dtype.bits, dtype.lanes)
-
-    def format(self, dtype):
-        text = ffi.new("char[]", 64)
-        ab.ab_dtype_format(ffi.new("DLDataType *", dtype), text, len(text))
-        return ffi.string(text).decode()
+        ab.ab_dtype_format(dtype, name, len(name))
+        return self.name_of(status), (dtype.code, dtype.bits, dtype.lanes), ffi.string(name).decode()
 
     def name_of(self, status):
         return ffi.string(ab.ab_status_name(status)).decode()
@@ -48,4 +44,4 @@ class Cffi:
 
 if __name__ == "__main__":
     wrong = list(runner.run(Cffi()))
-    sys.exit("\n".join(wrong[:20]))
+    sys.exit("\n".join(wrong[:20]) or None)

@@ -26,15 +26,11 @@ class Ctypes:
         status = ab.ab_copy_into(None, from_, self.flags(source), to, self.flags(destination), self.options, None, None)
         return self.names[status]
 
-    def parse(self, text):
-        dtype = d.DLDataType()
+    def spell(self, text):
+        dtype, name = d.DLDataType(), C.create_string_buffer(64)
         status = ab.ab_dtype_parse(text.encode(), dtype, None)
-        return self.names[status], (dtype.code, dtype.bits, dtype.lanes)
-
-    def format(self, dtype):
-        text = C.create_string_buffer(64)
-        ab.ab_dtype_format(d.DLDataType(*dtype), text, len(text))
-        return text.value.decode()
+        ab.ab_dtype_format(dtype, name, len(name))
+        return self.names[status], (dtype.code, dtype.bits, dtype.lanes), name.value.decode()
 
     def tensor(self, side):
         dims = C.c_int64 * len(side.shape)
@@ -48,4 +44,4 @@ class Ctypes:
 
 if __name__ == "__main__":
     wrong = list(runner.run(Ctypes()))
-    sys.exit("\n".join(wrong[:20]))
+    sys.exit("\n".join(wrong[:20]) or None)

@@ -7,10 +7,12 @@ local ffi = require("ffi")
 
 local here = arg[0]:match("^(.*)/[^/]*$") or "."
 ffi.cdef(assert(io.open(here .. "/../arraybridge.cdef")):read("*a"))
-local ab = ffi.load(os.getenv("ARRAYBRIDGE_LIBRARY") or "./target/release/libarraybridge.so")
-local version = ab.ab_abi_version()
-if bit.rshift(version, 16) ~= ab.AB_ABI_MAJOR or bit.band(version, 0xffff) < ab.AB_ABI_MINOR then
-  error(("the library has ABI %d.%d"):format(bit.rshift(version, 16), bit.band(version, 0xffff)))
+local path = os.getenv("ARRAYBRIDGE_LIBRARY") or "./target/release/libarraybridge.so"
+local ab = ffi.load(path)
+local major, minor = bit.rshift(ab.ab_abi_version(), 16), bit.band(ab.ab_abi_version(), 0xffff)
+if major ~= ab.AB_ABI_MAJOR or minor < ab.AB_ABI_MINOR then
+  local needed = ("%d.%d or a later minor version is needed"):format(ab.AB_ABI_MAJOR, ab.AB_ABI_MINOR)
+  error(("%s has ABI %d.%d: %s"):format(path, major, minor, needed))
 end
 
 local function struct(kind, fields)
