@@ -21,7 +21,7 @@ LANGUAGES = [
     ("C++", "cpp", ["bindings/cpp", "tests/cpp"],
      "C++17 and later, one header over the same library: [bindings/cpp](bindings/cpp/README.md)."),
     ("Rust", "rust", ["tests/api.rs"],
-     "`cargo add arraybridge --path .` from where you put it; `cargo doc --open` has the rest. With the feature "
+     "`cargo add --path ../arraybridge`, and `cargo doc --open` has the rest. With the feature "
      "`ndarray`, arrays of that crate go in and out."),
     ("Python", "python", ["bindings/python/tests"],
      "`pip install ./bindings/python`: [bindings/python](bindings/python/README.md)."),
