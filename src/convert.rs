@@ -157,8 +157,8 @@ unsafe fn copied(
         fresh: options.allocator.is_none(),
     };
     let side = Side { dtype: target.dtype, padded: target.padded, strides };
-    // SAFETY: the view is readable, and the memory new and as large as the plan says.
     let streams = Streams { gives_up, ..Streams::of(options) };
+    // SAFETY: the view is readable, and the memory new and as large as the plan says.
     unsafe { transfer(context, plan, view, side, &place, streams, options)? };
     parts.data = memory.address();
     Ok(result.finish(parts, Keep::Memory(memory)))
