@@ -109,7 +109,8 @@ impl Context {
         let host = backend::host::DEVICE;
         let there = Errand { destination: None, target: host, streams: before, ..errand };
         backend.admit(&there, Route::Download)?;
-        let middle = Place { device: host, data: 0, byte_offset: 0, begin: 0, end: 0, dense: true, fresh: false };
+        let middle =
+            Place { device: host, data: 0, byte_offset: 0, begin: 0, end: 0, dense: true, fresh: false };
         receiver.admit(&Errand { source: &middle, streams: after, ..errand }, Route::Upload)?;
         Ok(Route::Staged)
     }

@@ -91,7 +91,9 @@ pub unsafe fn copy_into(
         let side =
             Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };
         // SAFETY: the caller vouches for both, and the plan has refused overlap.
-        unsafe { transfer(context, &plan, source, side, &destination.place(), Streams::of(options), options)? };
+        unsafe {
+            transfer(context, &plan, source, side, &destination.place(), Streams::of(options), options)?
+        };
     }
     Ok(Report::from(&plan))
 }
@@ -259,8 +261,15 @@ impl Job<'_> {
             memory.clear();
         }
         let data = memory.address();
-        let place =
-            Place { device, data, byte_offset: 0, begin: 0, end: size as i64, dense: whole_bytes, fresh: true };
+        let place = Place {
+            device,
+            data,
+            byte_offset: 0,
+            begin: 0,
+            end: size as i64,
+            dense: whole_bytes,
+            fresh: true,
+        };
         let (before, after) = streams.through_host();
         // SAFETY: the memory is as large as the middle, and as the caller says.
         unsafe {
