@@ -44,7 +44,7 @@ final class Library {
         String named = System.getenv("ARRAYBRIDGE_LIBRARY");
         if (named != null && !named.isEmpty()) {
             // Who names one wants that one or an error.
-            return List.of(named);
+            return List.of(named.contains(File.separator) ? new File(named).getAbsolutePath() : named);
         }
         List<String> places = new ArrayList<>();
         CodeSource source = Library.class.getProtectionDomain().getCodeSource();

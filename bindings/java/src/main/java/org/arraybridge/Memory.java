@@ -99,7 +99,10 @@ final class Memory {
         boolean dead;
         synchronized (LOCK) {
             state = how;
-            held &= !gone;
+            if (gone) {
+                held = false;
+                owner = null;
+            }
             uses--;
             dead = dead();
         }

@@ -29,12 +29,11 @@ public final class Tensor implements AutoCloseable {
 
     private final Memory memory;
     private final Report report;
-    private final Cleaner.Cleanable cleanable;
 
     private Tensor(Memory memory, Report report) {
         this.memory = memory;
         this.report = report;
-        this.cleanable = CLEANER.register(this, memory::close);
+        CLEANER.register(this, memory::close);
     }
 
     /** A tensor over all elements of a direct buffer, from its position to its limit. */
@@ -411,6 +410,6 @@ public final class Tensor implements AutoCloseable {
     /** Frees the tensor as soon as nobody uses it; a second time does nothing. */
     @Override
     public void close() {
-        cleanable.clean();
+        memory.close();
     }
 }
