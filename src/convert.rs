@@ -186,6 +186,7 @@ unsafe fn transfer(
             }
             let mut job = Transfer::new(view.shape, source, destination, rules, room);
             job.threads = context.options().num_threads;
+            job.staging_bytes = context.options().staging_bytes;
             backend.transfer(&job, from, place, &streams)
         }
     };

@@ -1,11 +1,16 @@
 //! What moves bytes. A backend knows no DLPack and no policy: it gets a folded job.
 
 pub mod absent;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod host;
 pub mod job;
+pub mod kernels;
 mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod staging;
 
 use std::fmt;
 
@@ -189,7 +194,11 @@ pub fn all() -> &'static [&'static dyn Backend] {
     const OPENCL: &dyn Backend = &opencl::OpenCl;
     #[cfg(not(feature = "opencl"))]
     const OPENCL: &dyn Backend = &absent::OPENCL;
-    &[&host::Host, &absent::CUDA, OPENCL]
+    #[cfg(feature = "cuda")]
+    const CUDA: &dyn Backend = &cuda::Cuda;
+    #[cfg(not(feature = "cuda"))]
+    const CUDA: &dyn Backend = &absent::CUDA;
+    &[&host::Host, CUDA, OPENCL]
 }
 
 /// The backend that serves a device, if it is usable here.

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use super::{CHUNK, Caster};
 use crate::backend::host::bits;
-use crate::backend::host::copy::{self, CopyFn};
+use crate::backend::host::copy::{self, CopyFn, Steps};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
 use crate::backend::host::transpose::{self, How, LINE, Matrix, TransposeFn};
@@ -66,7 +66,8 @@ impl CastKernel {
                 }
             } else if let Some(gather) = self.gather {
                 let size = self.caster.sizes().0;
-                gather(source.offset(from as isize), step as isize, buffer, size as isize, n);
+                let (from_steps, to_steps) = (Steps::one(step as isize), Steps::one(size as isize));
+                gather(source.offset(from as isize), from_steps, buffer, to_steps, n, 1);
             }
         }
     }
@@ -85,7 +86,8 @@ impl CastKernel {
                 }
             } else if let Some(scatter) = self.scatter {
                 let size = self.caster.sizes().1;
-                scatter(buffer, size as isize, destination.offset(to as isize), step as isize, n);
+                let (from_steps, to_steps) = (Steps::one(size as isize), Steps::one(step as isize));
+                scatter(buffer, from_steps, destination.offset(to as isize), to_steps, n, 1);
             }
         }
     }
