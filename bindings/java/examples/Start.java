@@ -17,8 +17,8 @@ class Start {
         // [readme]
         try (Tensor picture = Tensor.wrap(pixels, Dims.of(3, 2, 4).strides(1, 12, 3));
                 Tensor planes = picture.copy(new Options().dtype("float32").layout(Layout.C))) { // one pass
-            float first = planes.buffer().asFloatBuffer().get(1);
-            System.out.println(planes.report() + ": " + first);
+            float second = planes.buffer().asFloatBuffer().get(1);
+            System.out.println(planes.report() + ": " + second);
         }
         // [/readme]
 
