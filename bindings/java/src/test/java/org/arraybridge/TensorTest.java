@@ -333,6 +333,9 @@ final class TensorTest {
     }
 
     static void testWhatCannotBeLoadedIsNamed() throws Exception {
+        if (System.getenv("ARRAYBRIDGE_LIBRARY") == null) {
+            that(Arraybridge.libraryPath().endsWith("java/libarraybridge.so"), Arraybridge.libraryPath());
+        }
         String missing = says("/nowhere/libarraybridge.so");
         that(missing.startsWith("UnsatisfiedLinkError no usable"), missing);
         that(missing.contains("/nowhere/libarraybridge.so: no such file"), missing);
