@@ -72,9 +72,14 @@ fn in_turn(ours: &mut dyn FnMut(), theirs: &mut dyn FnMut()) -> (f64, f64) {
     ours();
     theirs();
     while times.0.len() < LEAST_ROUNDS || begin.elapsed().as_secs_f64() < 2.0 * SECONDS {
-        for (run, times) in [(&mut *ours, &mut times.0), (&mut *theirs, &mut times.1)] {
+        for which in [true, false] {
             let start = Instant::now();
-            run();
+            if which {
+                ours()
+            } else {
+                theirs()
+            }
+            let times = if which { &mut times.0 } else { &mut times.1 };
             times.push(start.elapsed().as_secs_f64());
         }
     }
