@@ -192,6 +192,7 @@ fn main() {
         return;
     }
     let name = get_device_info(cl::devices()[device], CL_DEVICE_NAME).expect("a name").to_string();
+    let name = name.trim_end_matches('\0').trim().to_owned();
     println!("{name}");
     println!("{:>6}  {:<40} {:>9}  {:>6}  of", "MiB", "", "GB/s", "ratio");
     let mut results = Vec::new();
