@@ -52,3 +52,9 @@ def api() -> abi.Api:
     if not path.exists():
         pytest.fail(f"{path} does not exist: cargo build --release, or set ARRAYBRIDGE_LIBRARY")
     return abi.Api(abi.load())
+
+
+def pytest_sessionstart() -> None:
+    """PoCL cannot be started any more once TensorFlow is in the process: its clGetPlatformIDs crashes."""
+    if abi.library_path().exists():
+        abi.Api(abi.load()).backends()

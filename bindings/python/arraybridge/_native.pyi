@@ -172,7 +172,7 @@ def add_source(
     cls: type,
     adapter: int,
     kind: int,
-    kind_for_numpy: int,
+    buffer_to_numpy: bool,
     immutable: bool,
     attributes: tuple[str, ...],
     methods: tuple[str, ...],

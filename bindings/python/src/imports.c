@@ -56,7 +56,7 @@ static int buffer_dtype(const Py_buffer *buffer, DLDataType *dtype) {
   return -1;
 }
 
-static int read_buffer(const Py_buffer *buffer, DLTensor *view, int64_t *shape, int64_t *strides) {
+int read_buffer(const Py_buffer *buffer, DLTensor *view, int64_t *shape, int64_t *strides) {
   if (buffer->ndim < 0 || buffer->ndim > 64 || buffer->suboffsets) {
     raise_named("UnsupportedLayoutError", buffer->suboffsets ? "the buffer has suboffsets: copy it first"
                                                              : "the buffer has more than 64 axes");

@@ -70,6 +70,8 @@ INTERNAL PyObject *tensor_from_holder(Holder *holder);
 /* imports.c: objects to tensors --------------------------------------------------------------------- */
 
 INTERNAL Managed *import_buffer(PyObject *object);
+/* Describes a buffer, with room for 64 axes in `shape` and `strides`. -1 with an exception: no tensor can be it. */
+INTERNAL int read_buffer(const Py_buffer *buffer, DLTensor *view, int64_t *shape, int64_t *strides);
 INTERNAL Managed *import_exchange(const DLPackExchangeAPI *api, PyObject *object);
 INTERNAL Managed *import_dlpack(PyObject *object);
 INTERNAL PyObject *py_from_capsule(PyObject *, PyObject *);
@@ -90,6 +92,8 @@ INTERNAL int is_plain_ndarray(PyObject *object);
 INTERNAL Managed *import_numpy(PyObject *array);
 /* An array over a Tensor in host memory. */
 INTERNAL PyObject *numpy_array(PyObject *tensor);
+/* An array over an object's buffer, held by a memoryview; NULL with or without an exception: not so. */
+INTERNAL PyObject *numpy_of_buffer(PyObject *object, int read_only);
 INTERNAL PyObject *py_from_ndarray(PyObject *, PyObject *);
 INTERNAL PyObject *py_to_ndarray(PyObject *, PyObject *);
 

@@ -93,12 +93,11 @@ PyObject *py_from_ndarray(PyObject *module, PyObject *object) {
   return tensor_new(import_numpy(object));
 }
 
-PyObject *numpy_array(PyObject *tensor) {
-  const Managed *managed = holder_managed(((Tensor *)tensor)->holder);
-  const DLTensor *view = &managed->dl_tensor;
+/* An array over what `view` describes, kept alive by `base`; NULL without an exception: NumPy cannot be told
+ * so in its own terms. */
+static PyObject *array_over(const DLTensor *view, int writeable, PyObject *base) {
   int number = type_number(view->dtype);
-  if (!new_from_descr || number < 0 || view->ndim > MAX_NDIM || !view->data)
-    return PyObject_VectorcallDict(from_dlpack, &tensor, 1, NULL);
+  if (!new_from_descr || number < 0 || view->ndim > MAX_NDIM || !view->data) return NULL;
   Py_ssize_t dimensions[MAX_NDIM], strides[MAX_NDIM], itemsize = view->dtype.bits / 8, compact = itemsize;
   for (int i = view->ndim - 1; i >= 0; i--) {
     dimensions[i] = (Py_ssize_t)view->shape[i];
@@ -107,11 +106,34 @@ PyObject *numpy_array(PyObject *tensor) {
   }
   PyObject *descr = descr_from_type(number); /* new_from_descr takes it over */
   if (!descr) return NULL;
-  PyObject *array = new_from_descr(ndarray_type, descr, view->ndim, dimensions, strides, (char *)view->data + view->byte_offset,
-                                   managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? 0 : WRITEABLE, NULL);
+  PyObject *array = new_from_descr(ndarray_type, descr, view->ndim, dimensions, strides,
+                                   (char *)view->data + view->byte_offset, writeable ? WRITEABLE : 0, NULL);
   if (!array) return NULL;
-  Py_INCREF(tensor); /* set_base_object takes it over, also when it fails */
-  if (set_base_object(array, tensor)) Py_CLEAR(array);
+  Py_INCREF(base); /* set_base_object takes it over, also when it fails */
+  if (set_base_object(array, base)) Py_CLEAR(array);
+  return array;
+}
+
+PyObject *numpy_array(PyObject *tensor) {
+  const Managed *managed = holder_managed(((Tensor *)tensor)->holder);
+  int writeable = !(managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
+  PyObject *array = array_over(&managed->dl_tensor, writeable, tensor);
+  if (array || PyErr_Occurred()) return array;
+  return PyObject_VectorcallDict(from_dlpack, &tensor, 1, NULL);
+}
+
+PyObject *numpy_of_buffer(PyObject *object, int read_only) {
+  PyObject *owner = PyMemoryView_FromObject(object), *array = NULL;
+  Py_buffer buffer;
+  if (owner && !PyObject_GetBuffer(owner, &buffer, PyBUF_FULL_RO)) {
+    int64_t shape[64], strides[64];
+    DLTensor view = {0};
+    ab_tensor_info info = {.struct_size = sizeof info};
+    if (!read_buffer(&buffer, &view, shape, strides) && ab_detect(&view, 0, &info, NULL) == AB_OK)
+      array = array_over(&view, !read_only && !buffer.readonly, owner);
+    PyBuffer_Release(&buffer);
+  }
+  Py_XDECREF(owner);
   return array;
 }
 

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 /* How the adapters say (arraybridge/adapters) that an object's tensor is had. */
-enum Source { SOURCE_NDARRAY = 1, SOURCE_EXCHANGE = 2, SOURCE_DLPACK = 3, SOURCE_BUFFER = 4 };
+enum Source { SOURCE_NDARRAY = 1, SOURCE_EXCHANGE = 2, SOURCE_DLPACK = 3 };
 
 /* How a target makes its array. */
 enum Target { TARGET_NUMPY = 1, TARGET_EXCHANGE = 2, TARGET_CALL = 3 };
@@ -16,9 +16,10 @@ enum { MAX_SOURCES = 64, MAX_TARGETS = 64, MAX_GUARDS = 4 };
 
 typedef struct {
   long adapter;
-  enum Source kind, kind_for_numpy;
+  enum Source kind;
   const DLPackExchangeAPI *api;
-  int immutable;                   /* its NumPy views are read-only */
+  int buffer_to_numpy;              /* to NumPy it goes by its buffer */
+  int immutable;                    /* its NumPy views are read-only */
   PyObject *attributes[MAX_GUARDS]; /* must all be false */
   PyObject *checks[MAX_GUARDS];     /* methods that must all return false */
 } SourceRow;
@@ -61,28 +62,24 @@ static int guards_pass(const SourceRow *row, PyObject *object) {
   return 1;
 }
 
-static Managed *import_object(const SourceRow *row, PyObject *object, int for_numpy) {
-  if (!guards_pass(row, object)) return NULL;
+static Managed *import_object(const SourceRow *row, PyObject *object) {
   Managed *managed = NULL;
-  enum Source kind = for_numpy && row->kind_for_numpy ? row->kind_for_numpy : row->kind;
-  switch (kind) {
+  switch (row->kind) {
     case SOURCE_NDARRAY: managed = is_plain_ndarray(object) ? import_numpy(object) : NULL; break;
     case SOURCE_EXCHANGE: managed = import_exchange(row->api, object); break;
     case SOURCE_DLPACK: managed = import_dlpack(object); break;
-    case SOURCE_BUFFER: managed = import_buffer(object); break;
   }
   if (managed && (managed->version.major != 1 || managed->dl_tensor.device.device_type != kDLCPU)) {
     ab_release(managed);
     return NULL;
   }
-  if (managed && row->immutable && for_numpy) managed->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
   return managed;
 }
 
 /* NumPy takes host memory of any strides as it is, if only the dtype is one of its own. */
-static PyObject *deliver_to_numpy(Managed *managed, int checked) {
+static PyObject *deliver_to_numpy(Managed *managed) {
   ab_tensor_info info = {.struct_size = sizeof info};
-  if (!checked && ab_detect(&managed->dl_tensor, managed->flags, &info, NULL) != AB_OK) {
+  if (ab_detect(&managed->dl_tensor, managed->flags, &info, NULL) != AB_OK) {
     ab_release(managed);
     return NULL;
   }
@@ -122,9 +119,12 @@ static PyObject *shortcut(PyObject *object, PyObject *to) {
   }
   if (!target) return NULL;
   int for_numpy = target->kind == TARGET_NUMPY;
-  Managed *managed = import_object(source, object, for_numpy);
+  if (!guards_pass(source, object)) return NULL;
+  if (for_numpy && source->buffer_to_numpy) return numpy_of_buffer(object, source->immutable);
+  Managed *managed = import_object(source, object);
   if (!managed) return NULL;
-  if (for_numpy) return deliver_to_numpy(managed, source->kind_for_numpy == SOURCE_BUFFER);
+  if (for_numpy && source->immutable) managed->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+  if (for_numpy) return deliver_to_numpy(managed);
   ab_convert_options options = {.struct_size = sizeof options, .consumers = target->consumer};
   managed = convert_managed(managed, &options, NULL);
   return managed ? deliver(target, managed) : NULL;
@@ -210,11 +210,11 @@ static int add_key(PyObject *index, PyObject *key, int number) {
   return failed;
 }
 
-/* add_source(type, adapter, kind, kind_for_numpy, immutable, attributes, methods) */
+/* add_source(type, adapter, kind, buffer_to_numpy, immutable, attributes, methods) */
 PyObject *py_add_source(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   (void)module;
   if (count != 7 || !PyType_Check(args[0])) {
-    PyErr_SetString(PyExc_TypeError, "add_source(type, adapter, kind, kind_for_numpy, immutable, attributes, methods)");
+    PyErr_SetString(PyExc_TypeError, "add_source(type, adapter, kind, buffer_to_numpy, immutable, attributes, methods)");
     return NULL;
   }
   int number = PyDict_GetItemWithError(source_index, args[0]) ? MAX_SOURCES : atomic_fetch_add(&source_count, 1);
@@ -222,7 +222,7 @@ PyObject *py_add_source(PyObject *module, PyObject *const *args, Py_ssize_t coun
   SourceRow *row = &sources[number];
   row->adapter = PyLong_AsLong(args[1]);
   row->kind = (enum Source)PyLong_AsLong(args[2]);
-  row->kind_for_numpy = (enum Source)PyLong_AsLong(args[3]);
+  row->buffer_to_numpy = PyObject_IsTrue(args[3]);
   row->immutable = PyObject_IsTrue(args[4]);
   if (PyErr_Occurred() || read_names(args[5], row->attributes) || read_names(args[6], row->checks)) return NULL;
   if (row->kind == SOURCE_EXCHANGE && !(row->api = exchange_of((PyTypeObject *)args[0]))) Py_RETURN_NONE;

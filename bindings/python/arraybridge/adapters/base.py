@@ -20,7 +20,7 @@ CPU, CUDA, CUDA_HOST, OPENCL, METAL, ROCM, ONEAPI = 1, 2, 3, 4, 8, 10, 14
 CUDA_MANAGED = 13
 
 # The numbers that src/shortcut.c has for ways in and out.
-NDARRAY, EXCHANGE, DLPACK, BUFFER = 1, 2, 3, 4
+NDARRAY, EXCHANGE, DLPACK = 1, 2, 3
 TO_NUMPY, TO_EXCHANGE, TO_CALL = 1, 2, 3
 
 

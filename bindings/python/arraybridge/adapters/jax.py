@@ -65,4 +65,4 @@ class Jax(Adapter):
 
     def shortcut(self, number: int, module: ModuleType) -> None:
         cls = type(module.numpy.zeros(()))
-        _native.add_source(cls, number, base.DLPACK, base.BUFFER, True, (), ())
+        _native.add_source(cls, number, base.DLPACK, True, True, (), ())

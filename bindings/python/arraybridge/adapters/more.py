@@ -107,5 +107,5 @@ class TvmFfi(Adapter):
         return None  # they are strings
 
     def shortcut(self, number: int, module: ModuleType) -> None:
-        _native.add_source(module.Tensor, number, base.DLPACK, 0, False, (), ())
+        _native.add_source(module.Tensor, number, base.DLPACK, False, False, (), ())
         _native.add_target((self.name, module), number, base.TO_CALL, self.consumer, module.from_dlpack, False)

@@ -113,7 +113,7 @@ class NumPy(Adapter):
             raise UnsupportedDtypeError("NumPy has 64 axes at most")
 
     def shortcut(self, number: int, module: ModuleType) -> None:
-        _native.add_source(np.ndarray, number, base.NDARRAY, 0, False, (), ())
+        _native.add_source(np.ndarray, number, base.NDARRAY, False, False, (), ())
         _native.add_target((self.name, module), number, base.TO_NUMPY, self.consumer, np.from_dlpack, False)
 
 

@@ -61,5 +61,5 @@ class TensorFlow(Adapter):
     def shortcut(self, number: int, module: ModuleType) -> None:
         cls = type(module.constant(0))
         if hasattr(cls, "__dlpack__"):
-            _native.add_source(cls, number, base.DLPACK, base.BUFFER, True, (), ())
+            _native.add_source(cls, number, base.DLPACK, True, True, (), ())
         # No target: what it takes must be aligned, which the native code does not ask for.

@@ -92,4 +92,4 @@ class Torch(Adapter):
     def shortcut(self, number: int, module: ModuleType) -> None:
         super().shortcut(number, module)
         if self.exchange_class() is not None:
-            _native.add_source(module.Tensor, number, base.EXCHANGE, 0, False, self.no_attributes, self.no_methods)
+            _native.add_source(module.Tensor, number, base.EXCHANGE, False, False, self.no_attributes, self.no_methods)
