@@ -1,6 +1,6 @@
 //! What calls share: limits of threads and staging memory, and the backends.
 
-use crate::backend::{self, Backend, Errand, PointerInfo, Streams};
+use crate::backend::{self, Backend, Errand, Place, PointerInfo, Streams};
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::dlpack::view::{TensorView, is_host_readable};
 use crate::error::{Error, Result};
@@ -101,7 +101,28 @@ impl Context {
             target: plan.target.device,
             streams: Streams::of(options),
         };
-        self.transferring(plan)?.admit(&errand, plan.route)
+        let backend = self.transferring(plan)?;
+        let Some(receiver) = self.receiving(plan)? else {
+            return backend.admit(&errand, plan.route);
+        };
+        let (before, after) = errand.streams.through_host();
+        let host = backend::host::DEVICE;
+        let there = Errand { destination: None, target: host, streams: before, ..errand };
+        backend.admit(&there, Route::Download)?;
+        let middle =
+            Place { device: host, data: 0, byte_offset: 0, begin: 0, end: 0, dense: true, fresh: false };
+        receiver.admit(&Errand { source: &middle, streams: after, ..errand }, Route::Upload)?;
+        Ok(Route::Staged)
+    }
+
+    /// The backend that takes over on the host what the one of [`Context::transferring`] has brought there.
+    /// None: that one does it all.
+    pub(crate) fn receiving(&self, plan: &Plan) -> Result<Option<&'static dyn Backend>> {
+        let to = plan.target.device;
+        if plan.route == Route::Staged && plan.from.device_type != to.device_type {
+            return backend::for_device(to).map(Some);
+        }
+        Ok(None)
     }
 
     /// The backend that does a plan's transfer.

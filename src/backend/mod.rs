@@ -94,6 +94,8 @@ pub struct Streams {
     pub destination: i64,
     /// Return once the work is ordered on `destination`.
     pub asynchronous: bool,
+    /// The source goes back to its owner when the call returns, who may not know of the streams.
+    pub gives_up: bool,
 }
 
 impl Streams {
@@ -103,7 +105,17 @@ impl Streams {
             source: options.src_stream,
             destination: options.dst_stream,
             asynchronous: options.asynchronous,
+            gives_up: false,
         }
+    }
+}
+
+impl Streams {
+    /// Those of the two halves of a way through the host, whose memory nobody else has.
+    pub fn through_host(&self) -> (Streams, Streams) {
+        let nothing = -1;
+        let synchronous = Streams { asynchronous: false, gives_up: true, ..*self };
+        (Streams { destination: nothing, ..synchronous }, Streams { source: nothing, ..synchronous })
     }
 }
 

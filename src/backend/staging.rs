@@ -357,6 +357,9 @@ pub fn room() -> [Axis; MAX_AXES] {
     [Axis::default(); MAX_AXES]
 }
 
+/// What a thread does with its slots, and with parts while there are any.
+type Worker<'a, S> = dyn Fn(&mut [S], &dyn Fn() -> Option<Part>) -> Result<()> + Sync + 'a;
+
 /// A job that crosses a ring.
 pub struct Crossing<'a, S: Slot> {
     lease: Lease<S>,
@@ -445,10 +448,7 @@ impl<'a, S: Slot> Crossing<'a, S> {
     }
 
     /// Has every part done by threads that have slots of their own.
-    fn run(
-        mut self,
-        work: &(dyn Fn(&mut [S], &dyn Fn() -> Option<Part>) -> Result<()> + Sync),
-    ) -> Result<()> {
+    fn run(mut self, work: &Worker<'_, S>) -> Result<()> {
         let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
         let outcome = Mutex::new(Ok(()));
         let parts = self.parts;

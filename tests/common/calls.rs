@@ -7,9 +7,9 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
 
 use arraybridge::dlpack::raw::{DLDevice, DLManagedTensorVersioned, DLTensor};
-use arraybridge::ffi::context::{ab_list_backends, ab_list_devices};
-use arraybridge::ffi::convert::{ab_convert, ab_copy, ab_copy_into, ab_plan};
 use arraybridge::ffi::context::ab_detect_pointer;
+use arraybridge::ffi::context::{ab_context_create, ab_list_backends, ab_list_devices};
+use arraybridge::ffi::convert::{ab_convert, ab_copy, ab_copy_into, ab_plan};
 use arraybridge::ffi::managed::ab_release;
 use arraybridge::ffi::types::*;
 
@@ -128,10 +128,30 @@ impl Drop for Owned {
 }
 
 pub fn copy(from: &Array, options: &ab_convert_options) -> Result<(Owned, ab_report), Failure> {
+    copy_in(null_mut(), from, options)
+}
+
+/// A context that is never released, with so much memory for staging, and one thread.
+pub fn context(staging_bytes: u64) -> *mut ab_context {
+    let options = ab_context_options {
+        struct_size: size_of::<ab_context_options>() as u32,
+        num_threads: 1,
+        staging_bytes,
+    };
+    let (mut context, mut error) = (null_mut(), error());
+    // SAFETY: every pointer is to a local.
+    assert_eq!(unsafe { ab_context_create(&options, &mut context, &mut error) }, AB_OK);
+    context
+}
+
+pub fn copy_in(
+    context: *mut ab_context,
+    from: &Array,
+    options: &ab_convert_options,
+) -> Result<(Owned, ab_report), Failure> {
     let (mut error, mut report, mut out) = (error(), report(), null_mut());
     // SAFETY: the tests' tensors are as large as they say.
-    let status =
-        unsafe { ab_copy(null_mut(), &from.tensor(), 0, options, &mut out, &mut report, &mut error) };
+    let status = unsafe { ab_copy(context, &from.tensor(), 0, options, &mut out, &mut report, &mut error) };
     if status == AB_OK {
         Ok((Owned(out), report))
     } else {
@@ -208,8 +228,7 @@ impl Random {
         for end in (1..axes.len()).rev() {
             axes.swap(end, self.below(end as u64 + 1) as usize);
         }
-        let (mut strides, mut step, mut first) =
-            (vec![0; shape.len()], 1 + self.below(2), self.below(3));
+        let (mut strides, mut step, mut first) = (vec![0; shape.len()], 1 + self.below(2), self.below(3));
         for axis in axes {
             strides[axis] = step;
             step = step * shape[axis] + self.below(3);

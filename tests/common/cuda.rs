@@ -29,7 +29,11 @@ fn objects() -> &'static Path {
             cc.args(["-std=gnu11", "-O1", "-g", "-fPIC", "-c"]).args(["-Wall", "-Wextra", "-Werror"]);
             if part == "kernels" {
                 // Devices refuse accesses that are not aligned.
-                cc.args(["-Wno-unused-function", "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]);
+                cc.args([
+                    "-Wno-unused-function",
+                    "-fsanitize=alignment",
+                    "-fsanitize-undefined-trap-on-error",
+                ]);
             }
             cc.arg(sources().join(part).with_extension("c"));
             common::succeed_silently(cc.arg("-o").arg(folder.path().join(part).with_extension("o")));
@@ -53,7 +57,8 @@ pub fn folder(version: u32, missing: &[&str]) -> PathBuf {
     let hidden: String = missing.iter().chain(later).map(|name| format!("{name}; ")).collect();
     std::fs::write(&script, format!("{{ global: cu*; fake_*; local: {hidden} block; }};")).unwrap();
     let mut cc = common::cc();
-    cc.args(["-shared", "-Wl,-soname,libcuda.so.1"]).arg(format!("-Wl,--version-script={}", script.display()));
+    cc.args(["-shared", "-Wl,-soname,libcuda.so.1"])
+        .arg(format!("-Wl,--version-script={}", script.display()));
     let entries = std::fs::read_dir(objects()).unwrap().map(|entry| entry.unwrap().path());
     cc.args(entries.filter(|path| path.extension().is_some_and(|extension| extension == "o")));
     common::succeed_silently(cc.arg("-o").arg(folder.join("libcuda.so.1")).arg("-lpthread"));

@@ -120,7 +120,9 @@ pub fn allocate(lane: &'static Lane, wanted: &Wanted<'_>) -> Result<Memory> {
                 Back::Device
             }
         };
-        let owner = Owner { lane, address, way };
+        // Until it is there, it goes back in the order in which it came.
+        let until_then = if matches!(way, Back::Pool { .. }) { Back::Pool { legacy: false } } else { way };
+        let mut owner = Owner { lane, address, way: until_then };
         let first = address.next_multiple_of(alignment);
         if zeroed && way == Back::Host {
             std::ptr::write_bytes(first as usize as *mut u8, 0, size as usize);
@@ -131,6 +133,7 @@ pub fn allocate(lane: &'static Lane, wanted: &Wanted<'_>) -> Result<Memory> {
             // From now on any stream may use it.
             call!(f, cuStreamSynchronize(lane.allocations))?;
         }
+        owner.way = way;
         Memory::of_device(first, size as usize, Box::new(owner)).ok_or(out_of_memory)
     }
 }
@@ -203,16 +206,19 @@ impl Scratch {
         let (f, mut address) = (lane.f, 0);
         let _relaxed = Relaxed::new(f);
         // SAFETY: the context is current, as the caller says.
-        let code = unsafe {
+        let (call, code) = unsafe {
             match lane.pool {
-                Some(pool) => (f.cuMemAllocFromPoolAsync)(&mut address, size, pool, stream),
-                None => (f.cuMemAlloc)(&mut address, size),
+                Some(pool) => {
+                    let code = (f.cuMemAllocFromPoolAsync)(&mut address, size, pool, stream);
+                    ("cuMemAllocFromPoolAsync", code)
+                }
+                None => ("cuMemAlloc", (f.cuMemAlloc)(&mut address, size)),
             }
         };
         match code {
             0 => Ok(Scratch { lane, stream, address }),
             OUT_OF_MEMORY => Err(out_of_memory),
-            code => Err(super::driver::failed(f, "cuMemAlloc", code)),
+            code => Err(super::driver::failed(f, call, code)),
         }
     }
 }

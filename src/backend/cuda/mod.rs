@@ -380,6 +380,9 @@ impl Call<'_> {
             let pinned = matches!(from, End::Mapped { .. });
             if !pinned {
                 orders.ignore_default_source(self.streams);
+            } else if self.streams.gives_up {
+                // Whoever owns pinned memory does not know when a stream has read it.
+                orders.synchronise();
             }
             let capturing = orders.is_capturing();
             let to = Start::Device(destination.address());

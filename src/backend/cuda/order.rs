@@ -126,6 +126,11 @@ impl Orders {
         }
     }
 
+    /// Has the call wait for the work, unless it goes into a graph.
+    pub fn synchronise(&mut self) {
+        self.asynchronous &= self.is_capturing();
+    }
+
     /// Whether the call returns before the work is done.
     pub fn is_asynchronous(&self) -> bool {
         self.asynchronous

@@ -121,6 +121,8 @@ struct block {
   CUmemoryPool pool;
   bool live;  /* a stream-ordered allocation has been reached by its stream */
   bool freed; /* the same of its release, which has been asked for */
+  bool pending;    /* its stream has not reached it */
+  bool begun_late; /* nor before its release was reached */
   struct block *next;
 };
 

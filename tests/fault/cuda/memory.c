@@ -56,10 +56,14 @@ static uint8_t *alias(struct arena *arena, uint64_t address) {
 }
 
 void block_begins(struct block *block) {
+  if (block->begun_late) {
+    block_ends(block);
+    return;
+  }
   struct arena *arena = arena_at(block->start);
   memset(alias(arena, block->start), FRESH, block->size);
   memset(alias(arena, block->start + block->size), RED, round_up(block->size, GRAIN) + GRAIN - block->size);
-  block->live = true;
+  block->live = true, block->pending = false;
 }
 
 static void check_red_zone(const struct block *block) {
@@ -106,6 +110,12 @@ static void remove_block(struct block **list, struct block *block) {
 }
 
 void block_ends(struct block *block) {
+  if (!block->live && block->pool != NULL && !block->begun_late && block->pending) {
+    complain("an allocation of %llu bytes on device %d is released before it is there",
+             (unsigned long long)block->size, block->device);
+    block->begun_late = true;
+    return;
+  }
   struct arena *arena = arena_at(block->start);
   uint8_t *place = alias(arena, block->start);
   if (block->live) {
@@ -288,10 +298,10 @@ static CUresult allocate_async(CUdeviceptr *pointer, size_t size, CUmemoryPool p
   if (!setting("FAKE_CUDA_POOLS", 1)) return NOT_SUPPORTED;
   struct block *block;
   TRY(new_block(pool->device, size, NULL, &block));
-  block->pool = pool;
+  block->pool = pool, block->pending = true;
   CUresult code = enqueue(stream, (struct op){.kind = OP_BEGIN, .block = block});
   if (code)
-    block_ends(block);
+    block->pending = false, block_ends(block);
   else
     *pointer = block->start;
   return code;
