@@ -215,8 +215,14 @@ impl Orders {
     }
 
     fn wait(&self, lane: &'static Lane, stream: CUstream) -> Result<()> {
-        let _entered = lane.enter()?;
+        let entered = lane.enter();
         // SAFETY: the stream is valid.
-        unsafe { call!(self.f, cuStreamSynchronize(stream)) }
+        let waited = unsafe { call!(self.f, cuStreamSynchronize(stream)) };
+        if waited.is_err() {
+            // Nothing may be left in flight: the device is waited for some other way. It tells no more.
+            // SAFETY: there is nothing to be valid.
+            unsafe { (self.f.cuCtxSynchronize)() };
+        }
+        entered.map(|_entered| ()).and(waited)
     }
 }
