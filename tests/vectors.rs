@@ -294,6 +294,8 @@ mod opencl {
 /// names.
 #[cfg(feature = "cuda")]
 mod through_cuda {
+    use std::mem::ManuallyDrop;
+
     use arraybridge::dlpack::{Dims, TensorView};
 
     use super::cuda::{Buffer, Desk};
@@ -340,10 +342,10 @@ mod through_cuda {
     }
 
     thread_local! {
-        static WORK: Option<(Kind, Kind, [Desk; 2])> = std::env::var(WAY).ok().map(|name| {
+        // A thread's contexts end with it.
+        static WORK: Option<(Kind, Kind, ManuallyDrop<[Desk; 2]>)> = std::env::var(WAY).ok().map(|name| {
             let (_, from, to) = WAYS.into_iter().find(|(way, ..)| *way == name).expect("a way");
-            let desks = [Desk::new(0), Desk::new(1)];
-            (from, to, desks)
+            (from, to, ManuallyDrop::new([Desk::new(0), Desk::new(1)]))
         });
     }
 
