@@ -16,6 +16,9 @@ HEADERS = [BINDINGS.parent / "include/arraybridge" / name for name in ("dlpack.h
 # What only Python's C API can use ends the DLPack header.
 EXCHANGE = "/* ---- exchange between Python array libraries"
 
+# Constants that are bits, and so unsigned.
+FLAGS = re.compile("AB_(TENSOR|CONSUMER|CONVERT|REASON)_|DLPACK_FLAG_")
+
 Constants = list[tuple[str, int]]
 
 
@@ -23,8 +26,8 @@ def parse(path: Path) -> tuple[Constants, list[str]]:
     """The constants of a header and its declarations, each on one line."""
     text = path.read_text().split(EXCHANGE)[0]
     text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
-    constants = [(name, number(value)) for name, value in re.findall(r"^#define ([A-Z]\w+) +(\S.*)$", text, flags=re.M)
-                 if re.match(r"[-\d(]", value)]  # fmt: skip
+    macros = re.findall(r"^#define ([A-Z]\w+) +(\S.*)$", text, flags=re.M)
+    constants = [(name, number(value)) for name, value in macros if re.match(r"[-\d(]", value)]
     # Of what depends on the language, the C half: that is behind #else, or left out.
     text = re.sub(r"^#ifdef __cplusplus.*?^(?:#else(.*?)^)?#endif", r"\1", text, flags=re.M | re.S)
     text = " ".join(line for line in text.splitlines() if not line.startswith("#"))
@@ -50,7 +53,7 @@ def cdef(constants: Constants, declarations: list[str]) -> str:
     lines = ["/* Written by bindings/cdef.py from dlpack.h and arraybridge.h, where every name is documented. */"]
     for name, value in constants:
         # LuaJIT has no constants of 64 bits, nor needs one.
-        kind = "uint32_t" if re.match("AB_(TENSOR|CONSUMER|CONVERT|REASON)_|DLPACK_FLAG", name) else "int32_t"
+        kind = "uint32_t" if FLAGS.match(name) else "int32_t"
         lines.append(f"static const {kind} {name} = {value};")
     for declaration in declarations:
         if match := re.match(r"(.*\{) (.*?);? (\}.*)", declaration):
@@ -77,6 +80,7 @@ Written by bindings/cdef.py: change it there.
 """
 
 import ctypes as C
+import os
 '''
 
 EPILOGUE = '''
@@ -89,7 +93,8 @@ def load(path):
     library.ab_abi_version.restype = C.c_uint32
     major, minor = divmod(library.ab_abi_version(), 1 << 16)
     if major != AB_ABI_MAJOR or minor < AB_ABI_MINOR:
-        raise OSError(f"{path} has ABI {major}.{minor}: {AB_ABI_MAJOR}.{AB_ABI_MINOR} or a later minor version is needed")
+        needed = f"{AB_ABI_MAJOR}.{AB_ABI_MINOR} or a later minor version is needed"
+        raise OSError(f"{path} has ABI {major}.{minor}: {needed}")
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -115,8 +120,8 @@ def ctype(text: str) -> tuple[str, str]:
 
 
 def ctypes(constants: Constants, declarations: list[str]) -> str:
-    lines = [PROLOGUE.replace("import ctypes as C\n", "import ctypes as C\nimport os\n")]
-    lines += [f"{name} = {hex(value) if re.match('AB_(TENSOR|CONSUMER|CONVERT|REASON)_', name) else value}" for name, value in constants]
+    lines = [PROLOGUE]
+    lines += [f"{name} = {hex(value) if FLAGS.match(name) else value}" for name, value in constants]
     structs, functions = [], []
     for declaration in declarations:
         if match := re.match(r"typedef enum \{(.*)\}", declaration):
@@ -144,9 +149,10 @@ def main() -> None:
         BINDINGS / "ctypes/declarations.py": ctypes(constants, declarations),
     }
     if sys.argv[1:] == ["--check"]:
-        stale = [str(path.relative_to(BINDINGS)) for path, text in files.items() if not path.exists() or path.read_text() != text]
+        stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
         if stale:
-            sys.exit(f"not what the headers say: {', '.join(stale)}; run bindings/cdef.py")
+            names = ", ".join(str(path.relative_to(BINDINGS)) for path in stale)
+            sys.exit(f"not what the headers say: {names}; run bindings/cdef.py")
     elif sys.argv[1:]:
         sys.exit(__doc__)
     else:

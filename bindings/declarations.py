@@ -147,7 +147,7 @@ def java(header):
         lines += ["", f"    /** {name}. */", f"    static final class {camel(name)} {{"]
         lines.append(f"        private {camel(name)}() {{}}")
         lines.append("")
-        lines.append(f"        static final int SIZE = {size};")
+        lines.append(f"        static final int BYTES = {size};")
         for field, (offset, width, what) in fields.items():
             lines.append(f"        static final int {constant(field)} = {offset};")
             if what == "text":

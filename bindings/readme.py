@@ -16,15 +16,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # Language, name of its code blocks, where its marked file is, and how to get at it.
 LANGUAGES = [
-    ("C", "c", ["tests/c/readme.c"], "`cargo build --release`, then `cc program.c -I include -L target/release -larraybridge`."),
-    ("C++", "cpp", ["bindings/cpp", "tests/cpp"], "C++17 and later, one header over the same library: [bindings/cpp](bindings/cpp/README.md)."),
-    ("Rust", "rust", ["tests/api.rs"], "`arraybridge = { path = ... }`, and `cargo doc --open` has the rest; with the feature `ndarray`, arrays of that crate go in and out."),
-    ("Python", "python", ["bindings/python/tests"], "`pip install ./bindings/python`: [bindings/python](bindings/python/README.md)."),
-    ("Go", "go", ["bindings/go"], "cgo: [bindings/go](bindings/go/README.md)."),
+    ("C", "c", ["tests/c/readme.c"],
+     "`cargo build --release`, then `cc program.c -I include -L target/release -larraybridge`."),
+    ("C++", "cpp", ["bindings/cpp", "tests/cpp"],
+     "C++17 and later, one header over the same library: [bindings/cpp](bindings/cpp/README.md)."),
+    ("Rust", "rust", ["tests/api.rs"],
+     "`cargo add --path ../arraybridge`, and `cargo doc --open` has the rest. With the feature "
+     "`ndarray`, arrays of that crate go in and out."),
+    ("Python", "python", ["bindings/python/tests"],
+     "`pip install ./bindings/python`: [bindings/python](bindings/python/README.md)."),
+    ("Go", "go", ["bindings/go"], "By cgo: [bindings/go](bindings/go/README.md)."),
     ("Node", "js", ["bindings/node"], "With TypeScript's types: [bindings/node](bindings/node/README.md)."),
     ("Java", "java", ["bindings/java"], "17 and later: [bindings/java](bindings/java/README.md)."),
-    ("LuaJIT", "lua", ["bindings/luajit"], "No package, the shared library alone: [bindings/luajit](bindings/luajit/README.md) has the helpers `tensor`, `struct` and `call`."),
-    ("ctypes and cffi", "python", ["bindings/ctypes"], "Python without any package: [bindings/ctypes](bindings/ctypes/README.md) and [bindings/cffi](bindings/cffi/README.md) have the helpers `tensor`, `struct` and `call`."),
+    ("LuaJIT", "lua", ["bindings/luajit"],
+     "The shared library alone: [bindings/luajit](bindings/luajit/README.md) has `tensor`, `struct` and `call`."),
+    ("ctypes and cffi", "python", ["bindings/ctypes"],
+     "Python without a package: [bindings/ctypes](bindings/ctypes/README.md) has `tensor`, `struct` and `call`; "
+     "[bindings/cffi](bindings/cffi/README.md) is alike."),
 ]  # fmt: skip
 BEGIN, END = "<!-- written by bindings/readme.py from tested files -->\n", "<!-- end -->\n"
 PAGES = [f"bindings/{name}/README.md" for name in ("ctypes", "cffi", "luajit")]
@@ -47,10 +55,11 @@ def marked(path, mark):
 def source(places):
     """The first file with marked lines."""
     for place in map(ROOT.joinpath, places):
+        # Installed files and build folders are no sources.
         files = sorted(place.rglob("*")) if place.is_dir() else [place]
         for path in files:
-            hidden = {"node_modules", "target", "build", "__pycache__"} & set(path.relative_to(ROOT).parts)
-            if path.suffix in SOURCES and path.is_file() and not hidden and marked(path, "readme"):
+            made = {"node_modules", "target", "build"} & set(path.relative_to(ROOT).parts)
+            if path.suffix in SOURCES and path.is_file() and not made and marked(path, "readme"):
                 return path
     return None
 

@@ -9,6 +9,11 @@ use std::process::Command;
 use tempfile::TempDir;
 
 const STANDARDS: [&str; 3] = ["c++17", "c++20", "c++2b"];
+/// In which the API's tests run.
+fn standard_to_run(compiler: &str) -> &'static str {
+    if compiler == "g++" { "c++17" } else { "c++20" }
+}
+
 const SANITIZERS: [&str; 3] = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 fn folder() -> PathBuf {
@@ -78,11 +83,9 @@ fn run_api(compiler: &str, std: &str, arguments: &[&str]) {
 #[test]
 fn it_compiles_without_a_warning() {
     for compiler in compilers() {
-        for std in STANDARDS {
+        for std in STANDARDS.into_iter().filter(|std| *std != standard_to_run(compiler)) {
             let mut command = cxx(compiler, std);
-            command
-                .arg("-fsyntax-only")
-                .args(["api.cc", "mdspan.cc", "vectors.cc"].map(|name| folder().join(name)));
+            command.arg("-fsyntax-only").args(["api.cc", "mdspan.cc"].map(|name| folder().join(name)));
             common::succeed_silently(&mut command);
             let mut command = cxx(compiler, std);
             command.args(["-fsyntax-only", "-fno-exceptions"]).arg(folder().join("no_exceptions.cc"));
@@ -119,8 +122,8 @@ fn it_stands_beside_other_headers() {
 
 #[test]
 fn the_api() {
-    for (compiler, std) in compilers().into_iter().zip(["c++17", "c++20"]) {
-        run_api(compiler, std, sanitizers(compiler));
+    for compiler in compilers() {
+        run_api(compiler, standard_to_run(compiler), sanitizers(compiler));
     }
 }
 

@@ -37,18 +37,31 @@ fn compilers() -> Vec<Compilers> {
 /// it is built without optimisation.
 fn stranger(program: &str) -> Command {
     let mut command = Command::new(program);
+    const SET_BY_CARGO: [&str; 9] = [
+        "CARGO_BIN",
+        "CARGO_BUILD",
+        "CARGO_CRATE",
+        "CARGO_ENCODED",
+        "CARGO_INCREMENTAL",
+        "CARGO_MANIFEST",
+        "CARGO_PKG",
+        "CARGO_PROFILE",
+        "CARGO_TARGET",
+    ];
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        if name.starts_with("CARGO") || name.starts_with("ARRAYBRIDGE") || name.starts_with("CMAKE") {
+        let ours = SET_BY_CARGO.iter().any(|prefix| name.starts_with(prefix));
+        if ours || name.starts_with("ARRAYBRIDGE") || name.starts_with("CMAKE") {
             command.env_remove(&*name);
         }
     }
-    let home = PathBuf::from(std::env::var_os("HOME").expect("HOME"));
-    let tools =
-        |name: &str, default: &str| std::env::var_os(name).map_or_else(|| home.join(default), PathBuf::from);
-    command
-        .env("CARGO_HOME", tools("CARGO_HOME", ".cargo"))
-        .env("RUSTUP_HOME", tools("RUSTUP_HOME", ".rustup"));
+    // The tools stay where they are when HOME is another.
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    for (name, default) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        if std::env::var_os(name).is_none() && home.join(default).exists() {
+            command.env(name, home.join(default));
+        }
+    }
     command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "0");
     command.env_remove("LD_LIBRARY_PATH").env_remove("PKG_CONFIG_PATH").env("HOME", place("home"));

@@ -17,7 +17,8 @@ path = os.environ.get("ARRAYBRIDGE_LIBRARY", "target/release/libarraybridge.so")
 ab = ffi.dlopen(path)
 major, minor = divmod(ab.ab_abi_version(), 1 << 16)
 if major != ab.AB_ABI_MAJOR or minor < ab.AB_ABI_MINOR:
-    raise OSError(f"{path} has ABI {major}.{minor}: {ab.AB_ABI_MAJOR}.{ab.AB_ABI_MINOR} or a later minor version is needed")
+    needed = f"{ab.AB_ABI_MAJOR}.{ab.AB_ABI_MINOR} or a later minor version is needed"
+    raise OSError(f"{path} has ABI {major}.{minor}: {needed}")
 
 
 class Failure(Exception):
@@ -58,7 +59,7 @@ def tensor(buffer, name, shape, strides=None):
 def main():
     # [page]
     pixels = bytearray([10, 20, 30, 11, 21, 31])  # two RGB pixels: 2 x 3 in memory, 3 x 2 by these strides
-    picture, kept = tensor(pixels, "uint8", [3, 2], strides=[1, 3])
+    picture, _kept = tensor(pixels, "uint8", [3, 2], strides=[1, 3])
 
     # What is it? Nothing is read but the struct.
     info = struct("ab_tensor_info")
@@ -81,7 +82,7 @@ def main():
 
     # Into memory that is there.
     numbers = array.array("h", bytes(12))
-    target, also_kept = tensor(numbers, "int16", [3, 2])
+    target, _also_kept = tensor(numbers, "int16", [3, 2])
     call(ab.ab_copy_into, ffi.NULL, picture, 0, target, 0, ffi.NULL, ffi.NULL)
     print("copy_into:", numbers.tolist())
 

@@ -18,7 +18,7 @@ class Cffi:
 
     def copy_into(self, source, destination, casting, flags):
         self.options.casting, self.options.flags = casting, flags
-        (from_, kept), (to, also_kept) = self.tensor(source), self.tensor(destination)
+        (from_, _kept), (to, _also_kept) = self.tensor(source), self.tensor(destination)
         sides = from_, self.flags(source), to, self.flags(destination)
         return self.name_of(ab.ab_copy_into(ffi.NULL, *sides, self.options, ffi.NULL, ffi.NULL))
 

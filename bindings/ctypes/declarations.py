@@ -8,9 +8,9 @@ import os
 
 DLPACK_MAJOR_VERSION = 1
 DLPACK_MINOR_VERSION = 3
-DLPACK_FLAG_BITMASK_READ_ONLY = 1
-DLPACK_FLAG_BITMASK_IS_COPIED = 2
-DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED = 4
+DLPACK_FLAG_BITMASK_READ_ONLY = 0x1
+DLPACK_FLAG_BITMASK_IS_COPIED = 0x2
+DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED = 0x4
 AB_ABI_MAJOR = 1
 AB_ABI_MINOR = 0
 AB_OK = 0
@@ -314,7 +314,8 @@ def load(path):
     library.ab_abi_version.restype = C.c_uint32
     major, minor = divmod(library.ab_abi_version(), 1 << 16)
     if major != AB_ABI_MAJOR or minor < AB_ABI_MINOR:
-        raise OSError(f"{path} has ABI {major}.{minor}: {AB_ABI_MAJOR}.{AB_ABI_MINOR} or a later minor version is needed")
+        needed = f"{AB_ABI_MAJOR}.{AB_ABI_MINOR} or a later minor version is needed"
+        raise OSError(f"{path} has ABI {major}.{minor}: {needed}")
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

@@ -1,6 +1,6 @@
 """NumPy arrays through the plain shared library, with ctypes: beside this, declarations.py is all it needs.
 
-usage: example.py [LIBRARY]    else ARRAYBRIDGE_LIBRARY, else target/release/libarraybridge.so
+usage: example.py    ARRAYBRIDGE_LIBRARY: the shared library, else target/release/libarraybridge.so
 """
 
 import ctypes as C
@@ -38,8 +38,8 @@ def dtype(name):
 def tensor(array):
     """A DLTensor over an array's memory, as long as the array lives."""
     dims = C.c_int64 * array.ndim
-    strides = dims(*(step // array.itemsize for step in array.strides))
-    return d.DLTensor(array.ctypes.data, (d.kDLCPU, 0), array.ndim, dtype(array.dtype.str), dims(*array.shape), strides)
+    shape, strides = dims(*array.shape), dims(*(step // array.itemsize for step in array.strides))
+    return d.DLTensor(array.ctypes.data, (d.kDLCPU, 0), array.ndim, dtype(array.dtype.str), shape, strides)
 
 
 class Result:
@@ -56,8 +56,8 @@ class Result:
         kind = np.dtype(name.value.decode())
         strides = tuple(step * kind.itemsize for step in t.strides[: t.ndim])
         read_only = bool(self.managed.contents.flags & d.DLPACK_FLAG_BITMASK_READ_ONLY)
-        return {"version": 3, "typestr": kind.str, "data": (t.data or 0, read_only),
-                "shape": tuple(t.shape[: t.ndim]), "strides": strides}  # fmt: skip
+        found = {"typestr": kind.str, "shape": tuple(t.shape[: t.ndim]), "strides": strides}
+        return found | {"version": 3, "data": (t.data or 0, read_only)}
 
     def __del__(self):
         ab.ab_release(self.managed)
@@ -81,8 +81,8 @@ def main():
     report, out = struct(d.ab_report), C.POINTER(d.DLManagedTensorVersioned)()
     call(ab.ab_copy, None, tensor(image.transpose(2, 0, 1)), 0, options, C.byref(out), report)
     planes = np.asarray(Result(out))
-    print("copy:", planes.shape, planes.dtype, planes[2].tolist())
     # [/readme]
+    print("copy:", planes.shape, planes.dtype, planes[2].tolist())
 
     # The same memory under another owner: ab_wrap makes it a managed tensor, which ab_convert takes over.
     wrapped, shared = C.POINTER(d.DLManagedTensorVersioned)(), C.POINTER(d.DLManagedTensorVersioned)()

@@ -2,8 +2,9 @@
  * as values. Header-only, over the C ABI of arraybridge.h, whose rules hold here too.
  *
  *   std::vector<short> pixels{1, 2, 3, 4, 5, 6};
- *   ab::tensor planes = ab::copy(ab::view(pixels.data(), {2, 3}, {1, 2}), ab::to{ab::float32, ab::layout::c});
- *   ab::typed_view<float> values = planes.as<float>();   // throws ab::error unless it is float32 here
+ *   ab::tensor planes = ab::copy(ab::view(pixels.data(), {2, 3}, {1, 2}), ab::to{ab::float32,
+ * ab::layout::c}); ab::typed_view<float> values = planes.as<float>();   // throws ab::error unless it is
+ * float32 here
  *
  * Every operation has two names. `ab::convert` throws ab::error; `ab::try_convert` returns an
  * ab::result, which holds a value or an ab::error, and is all there is under -fno-exceptions. What is
@@ -18,6 +19,8 @@
 #define ARRAYBRIDGE_HPP
 
 #include "arraybridge.h"
+// Where an official dlpack.h came first, it may be of a minor version that lacks names: numbers stand for
+// them.
 
 #if !(__cplusplus >= 201703L || (defined(_MSVC_LANG) && _MSVC_LANG >= 201703L))
 #error "arraybridge.hpp needs C++17"
@@ -240,32 +243,32 @@ class dtype {
   std::uint16_t lanes_ = 0;
 };
 
-inline constexpr dtype int8{0, 8};                  ///< Signed, 8 bits.
-inline constexpr dtype int16{0, 16};                ///< Signed, 16 bits.
-inline constexpr dtype int32{0, 32};                ///< Signed, 32 bits.
-inline constexpr dtype int64{0, 64};                ///< Signed, 64 bits.
-inline constexpr dtype uint8{1, 8};                 ///< Unsigned, 8 bits.
-inline constexpr dtype uint16{1, 16};               ///< Unsigned, 16 bits.
-inline constexpr dtype uint32{1, 32};               ///< Unsigned, 32 bits.
-inline constexpr dtype uint64{1, 64};               ///< Unsigned, 64 bits.
-inline constexpr dtype float16{2, 16};              ///< IEEE half.
-inline constexpr dtype float32{2, 32};              ///< IEEE single.
-inline constexpr dtype float64{2, 64};              ///< IEEE double.
-inline constexpr dtype bfloat16{4, 16};             ///< The upper half of a float32.
-inline constexpr dtype complex64{5, 64};            ///< Of two float32.
-inline constexpr dtype complex128{5, 128};          ///< Of two float64.
-inline constexpr dtype bool_{6, 8};                 ///< A byte that is 0, or not.
-inline constexpr dtype float8_e3m4{7, 8};           ///< As in ml_dtypes, and so are the following.
-inline constexpr dtype float8_e4m3{8, 8};           ///< With infinities.
-inline constexpr dtype float8_e4m3b11fnuz{9, 8};    ///< Bias 11, no -0, no infinities.
-inline constexpr dtype float8_e4m3fn{10, 8};        ///< No infinities.
-inline constexpr dtype float8_e4m3fnuz{11, 8};      ///< No -0, no infinities.
-inline constexpr dtype float8_e5m2{12, 8};          ///< With infinities.
-inline constexpr dtype float8_e5m2fnuz{13, 8};      ///< No -0, no infinities.
-inline constexpr dtype float8_e8m0fnu{14, 8};       ///< A power of two.
-inline constexpr dtype float6_e2m3fn{15, 6};        ///< No infinities, no NaN.
-inline constexpr dtype float6_e3m2fn{16, 6};        ///< No infinities, no NaN.
-inline constexpr dtype float4_e2m1fn{17, 4};        ///< No infinities, no NaN.
+inline constexpr dtype int8{0, 8};                ///< Signed, 8 bits.
+inline constexpr dtype int16{0, 16};              ///< Signed, 16 bits.
+inline constexpr dtype int32{0, 32};              ///< Signed, 32 bits.
+inline constexpr dtype int64{0, 64};              ///< Signed, 64 bits.
+inline constexpr dtype uint8{1, 8};               ///< Unsigned, 8 bits.
+inline constexpr dtype uint16{1, 16};             ///< Unsigned, 16 bits.
+inline constexpr dtype uint32{1, 32};             ///< Unsigned, 32 bits.
+inline constexpr dtype uint64{1, 64};             ///< Unsigned, 64 bits.
+inline constexpr dtype float16{2, 16};            ///< IEEE half.
+inline constexpr dtype float32{2, 32};            ///< IEEE single.
+inline constexpr dtype float64{2, 64};            ///< IEEE double.
+inline constexpr dtype bfloat16{4, 16};           ///< The upper half of a float32.
+inline constexpr dtype complex64{5, 64};          ///< Of two float32.
+inline constexpr dtype complex128{5, 128};        ///< Of two float64.
+inline constexpr dtype bool_{6, 8};               ///< A byte that is 0, or not.
+inline constexpr dtype float8_e3m4{7, 8};         ///< As in ml_dtypes, and so are the following.
+inline constexpr dtype float8_e4m3{8, 8};         ///< With infinities.
+inline constexpr dtype float8_e4m3b11fnuz{9, 8};  ///< Bias 11, no -0, no infinities.
+inline constexpr dtype float8_e4m3fn{10, 8};      ///< No infinities.
+inline constexpr dtype float8_e4m3fnuz{11, 8};    ///< No -0, no infinities.
+inline constexpr dtype float8_e5m2{12, 8};        ///< With infinities.
+inline constexpr dtype float8_e5m2fnuz{13, 8};    ///< No -0, no infinities.
+inline constexpr dtype float8_e8m0fnu{14, 8};     ///< A power of two.
+inline constexpr dtype float6_e2m3fn{15, 6};      ///< No infinities, no NaN.
+inline constexpr dtype float6_e3m2fn{16, 6};      ///< No infinities, no NaN.
+inline constexpr dtype float4_e2m1fn{17, 4};      ///< No infinities, no NaN.
 
 namespace detail {
 
@@ -289,16 +292,18 @@ inline constexpr bool is_brain<decltype(0.0bf16)> = true;
 #endif
 
 template <class T>
-inline constexpr bool is_integer = std::is_integral_v<T> && !std::is_same_v<T, bool> && std::numeric_limits<T>::digits <= 64;
+inline constexpr bool is_integer =
+    std::is_integral_v<T> && !std::is_same_v<T, bool> && std::numeric_limits<T>::digits <= 64;
 template <class T>
-inline constexpr bool is_float = std::is_floating_point_v<T> && !is_half<T> && !is_brain<T> &&
-                                 (std::numeric_limits<T>::digits == 24 || std::numeric_limits<T>::digits == 53);
+inline constexpr bool is_float =
+    std::is_floating_point_v<T> && !is_half<T> && !is_brain<T> &&
+    (std::numeric_limits<T>::digits == 24 || std::numeric_limits<T>::digits == 53);
 
 }  // namespace detail
 
-/// The dtype of a C++ type: dtype_of<float>::value is ab::float32. Covers bool, std::byte, every integer up to
-/// 64 bits, float, double, _Float16, the types of <stdfloat>, and std::complex. Specialise it for an element
-/// type of your own; a type without `value` is none.
+/// The dtype of a C++ type: dtype_of<float>::value is ab::float32. Covers bool, std::byte, every integer up
+/// to 64 bits, float, double, _Float16, the types of <stdfloat>, and std::complex. Specialise it for an
+/// element type of your own; a type without `value` is none.
 template <class T, class = void>
 struct dtype_of {};
 
@@ -318,13 +323,13 @@ struct dtype_of<std::byte> {
 template <class T>
 struct dtype_of<T, std::enable_if_t<detail::is_integer<T>>> {
   /// Its dtype.
-  static constexpr dtype value{std::is_signed_v<T> ? std::uint8_t{kDLInt} : std::uint8_t{kDLUInt}, sizeof(T) * 8};
+  static constexpr dtype value{std::is_signed_v<T> ? int8.code() : uint8.code(), sizeof(T) * 8};
 };
 
 /// float, double and what has their format.
 template <class T>
 struct dtype_of<T, std::enable_if_t<detail::is_float<T>>> {
-  static constexpr dtype value{kDLFloat, sizeof(T) * 8};  ///< Its dtype.
+  static constexpr dtype value{float32.code(), sizeof(T) * 8};  ///< Its dtype.
 };
 
 /// _Float16 and std::float16_t.
@@ -342,7 +347,7 @@ struct dtype_of<T, std::enable_if_t<detail::is_brain<T>>> {
 /// std::complex of a float.
 template <class T>
 struct dtype_of<std::complex<T>, std::enable_if_t<detail::is_float<T> || detail::is_half<T>>> {
-  static constexpr dtype value{kDLComplex, sizeof(T) * 16};  ///< Its dtype.
+  static constexpr dtype value{complex64.code(), sizeof(T) * 16};  ///< Its dtype.
 };
 
 /// The dtype of a C++ type, const or not.
@@ -384,7 +389,8 @@ class device {
   constexpr explicit device(std::int32_t type, std::int32_t id = 0) noexcept : type_(type), id_(id) {}
 
   /// The same as DLPack's struct.
-  constexpr device(DLDevice native) noexcept : device(static_cast<std::int32_t>(native.device_type), native.device_id) {}
+  constexpr device(DLDevice native) noexcept
+      : device(static_cast<std::int32_t>(native.device_type), native.device_id) {}
 
   /// As DLPack's struct.
   constexpr operator DLDevice() const noexcept { return DLDevice{static_cast<DLDeviceType>(type_), id_}; }
@@ -396,7 +402,9 @@ class device {
   constexpr std::int32_t id() const noexcept { return id_; }
 
   /// Whether type and id are equal.
-  friend constexpr bool operator==(device a, device b) noexcept { return a.type_ == b.type_ && a.id_ == b.id_; }
+  friend constexpr bool operator==(device a, device b) noexcept {
+    return a.type_ == b.type_ && a.id_ == b.id_;
+  }
 
   /// Whether type or id differ.
   friend constexpr bool operator!=(device a, device b) noexcept { return !(a == b); }
@@ -412,7 +420,7 @@ inline constexpr device cpu{kDLCPU};
 inline constexpr device cuda_host{kDLCUDAHost};
 
 /// Memory of CUDA that host and device read.
-inline constexpr device cuda_managed{kDLCUDAManaged};
+inline constexpr device cuda_managed{13};
 
 /// A CUDA device.
 constexpr device cuda(std::int32_t id = 0) noexcept { return device(kDLCUDA, id); }
@@ -586,7 +594,8 @@ result<std::vector<Entry>> listed(List list, const context* in) {
     for (Entry& entry : entries) entry.struct_size = sizeof(Entry);
     ab_error failure = fresh_error();
     const std::size_t room = entries.size();
-    if (list(native, room == 0 ? nullptr : entries.data(), room, &count, &failure) != AB_OK) return error(failure);
+    if (list(native, room == 0 ? nullptr : entries.data(), room, &count, &failure) != AB_OK)
+      return error(failure);
     if (count <= room) {
       entries.resize(count);
       return entries;
@@ -601,7 +610,8 @@ inline result<std::vector<backend>> try_backends(const context* in = nullptr) {
   auto entries = detail::listed<ab_backend_info>(ab_list_backends, in);
   if (!entries) return *entries.error();
   std::vector<backend> all;
-  for (const ab_backend_info& entry : *entries) all.push_back({entry.name, entry.available != 0, entry.detail});
+  for (const ab_backend_info& entry : *entries)
+    all.push_back({entry.name, entry.available != 0, entry.detail});
   return all;
 }
 
@@ -674,7 +684,8 @@ struct src_stream {
   constexpr explicit src_stream(std::int64_t stream) noexcept : number(stream) {}
 
   /// A cudaStream_t or a cl_command_queue.
-  explicit src_stream(const void* stream) noexcept : number(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream))) {}
+  explicit src_stream(const void* stream) noexcept
+      : number(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream))) {}
 
   std::int64_t number;  ///< As ab_convert_options.src_stream.
 };
@@ -685,7 +696,8 @@ struct dst_stream {
   constexpr explicit dst_stream(std::int64_t stream) noexcept : number(stream) {}
 
   /// A cudaStream_t or a cl_command_queue.
-  explicit dst_stream(const void* stream) noexcept : number(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream))) {}
+  explicit dst_stream(const void* stream) noexcept
+      : number(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(stream))) {}
 
   std::int64_t number;  ///< As ab_convert_options.dst_stream.
 };
@@ -742,23 +754,35 @@ class wishes {
   const ab::context* context() const noexcept { return context_; }
 
  private:
-  ab_convert_options native_{sizeof(ab_convert_options), 0, {static_cast<DLDeviceType>(0), 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, nullptr};
+  ab_convert_options native_{sizeof(ab_convert_options),
+                             0,
+                             {static_cast<DLDeviceType>(0), 0},
+                             {0, 0, 0},
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             nullptr};
   const ab::context* context_ = nullptr;
 };
 
 }  // namespace detail
 
 /// What a result must be, in any order: ab::to{ab::float32, ab::cuda(0), ab::layout::c,
-/// ab::consumer::torch}. What is not named is kept, zero copy when possible. The wishes are a dtype, a device,
-/// a layout, a copy_policy, a casting, options, consumers, an alignment, a src_stream, a dst_stream, a
-/// const ab_allocator* and a context.
+/// ab::consumer::torch}. What is not named is kept, zero copy when possible. The wishes are a dtype, a
+/// device, a layout, a copy_policy, a casting, options, consumers, an alignment, a src_stream, a dst_stream,
+/// a const ab_allocator* and a context.
 class to : public detail::wishes {
  public:
   /// Keeps everything, zero copy when possible.
   to() noexcept = default;
 
   /// These wishes.
-  template <class... W, class = decltype((std::declval<detail::wishes&>().set(std::declval<const W&>()), ..., 0))>
+  template <class... W,
+            class = decltype((std::declval<detail::wishes&>().set(std::declval<const W&>()), ..., 0))>
   to(const W&... wishes) noexcept {
     (set(wishes), ...);
   }
@@ -785,7 +809,9 @@ struct report : ab_report {
 /// What a tensor is; the fields are those of ab_tensor_info.
 struct info : ab_tensor_info {
   /// Nothing yet.
-  info() noexcept : ab_tensor_info{sizeof(ab_tensor_info), 0, {static_cast<DLDeviceType>(0), 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0} {}
+  info() noexcept
+      : ab_tensor_info{
+            sizeof(ab_tensor_info), 0, {static_cast<DLDeviceType>(0), 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0} {}
 
   /// Whether a flag, AB_TENSOR_*, is set.
   bool has(std::uint32_t flag) const noexcept { return (flags & flag) != 0; }
@@ -809,7 +835,9 @@ struct info : ab_tensor_info {
 /// What the drivers know of an address; the fields are those of ab_pointer_info.
 struct pointer_info : ab_pointer_info {
   /// Nothing yet.
-  pointer_info() noexcept : ab_pointer_info{sizeof(ab_pointer_info), AB_MEMORY_UNKNOWN, {static_cast<DLDeviceType>(0), 0}, 0, 0} {}
+  pointer_info() noexcept
+      : ab_pointer_info{sizeof(ab_pointer_info), AB_MEMORY_UNKNOWN, {static_cast<DLDeviceType>(0), 0}, 0, 0} {
+  }
 };
 
 /// Flags of tensors: DLPACK_FLAG_BITMASK_*.
@@ -828,7 +856,8 @@ struct problem {
   ab_status status;
   const char* message;
 };
-inline constexpr problem no_tensor{AB_E_INVALID_ARGUMENT, "the tensor is empty: it was moved from, released or never filled"};
+inline constexpr problem no_tensor{AB_E_INVALID_ARGUMENT,
+                                   "the tensor is empty: it was moved from, released or never filled"};
 inline constexpr problem other_version{AB_E_VERSION, "the tensor's DLPack major version is not 1"};
 inline constexpr problem strides_differ{AB_E_INVALID_ARGUMENT, "there are not as many strides as extents"};
 inline constexpr problem not_strided{AB_E_UNSUPPORTED_LAYOUT, "the mdspan's layout has no strides"};
@@ -840,7 +869,8 @@ struct container_of {
   using element = void;
 };
 template <class C>
-struct container_of<C, std::void_t<decltype(std::declval<C&>().data()), decltype(std::declval<C&>().size())>> {
+struct container_of<C,
+                    std::void_t<decltype(std::declval<C&>().data()), decltype(std::declval<C&>().size())>> {
   using element = std::remove_pointer_t<decltype(std::declval<C&>().data())>;
 };
 
@@ -857,17 +887,19 @@ inline constexpr bool is_container = is_element<typename container_of<std::remov
 template <class M, class = void>
 inline constexpr bool is_mdspan = false;
 template <class M>
-inline constexpr bool is_mdspan<
-    M, std::void_t<typename M::element_type, typename M::extents_type, typename M::mapping_type, decltype(M::rank()),
-                   decltype(std::declval<const M&>().extent(0)), decltype(std::declval<const M&>().stride(0)),
-                   decltype(std::declval<const M&>().data_handle())>> =
-    std::is_convertible_v<decltype(std::declval<const M&>().data_handle()), typename M::element_type*> &&
-    is_element<typename M::element_type>;
+inline constexpr bool
+    is_mdspan<M, std::void_t<typename M::element_type, typename M::extents_type, typename M::mapping_type,
+                             decltype(M::rank()), decltype(std::declval<const M&>().extent(0)),
+                             decltype(std::declval<const M&>().stride(0)),
+                             decltype(std::declval<const M&>().data_handle())>> =
+        std::is_convertible_v<decltype(std::declval<const M&>().data_handle()), typename M::element_type*> &&
+        is_element<typename M::element_type>;
 
 template <class M, class = void>
 inline constexpr bool may_lack_strides = false;
 template <class M>
-inline constexpr bool may_lack_strides<M, std::void_t<decltype(std::declval<const M&>().is_strided())>> = true;
+inline constexpr bool may_lack_strides<M, std::void_t<decltype(std::declval<const M&>().is_strided())>> =
+    true;
 
 }  // namespace detail
 
@@ -883,10 +915,12 @@ class view {
   /// pointer to const: read-only.
   template <class T, class = std::enable_if_t<detail::is_element<T>>>
   view(T* data, const dims& shape, const dims& strides = {})
-      : view(const_cast<std::remove_cv_t<T>*>(data), dtype_v<T>, shape, strides, cpu, std::is_const_v<T> ? flag_read_only : 0) {}
+      : view(const_cast<std::remove_cv_t<T>*>(data), dtype_v<T>, shape, strides, cpu,
+             std::is_const_v<T> ? flag_read_only : 0) {}
 
   /// `data`, or a device's handle for it, as elements of `type`; `flags` are ab::flag_*.
-  view(void* data, dtype type, const dims& shape, const dims& strides = {}, device on = cpu, std::uint64_t flags = 0)
+  view(void* data, dtype type, const dims& shape, const dims& strides = {}, device on = cpu,
+       std::uint64_t flags = 0)
       : tensor_{data, on, static_cast<std::int32_t>(shape.size()), type, nullptr, nullptr, 0},
         flags_(flags),
         owns_dims_(true),
@@ -899,7 +933,8 @@ class view {
   view(C&& container) : view(container.data(), dims(container.size())) {}
 
   /// All of an array of arrays.
-  template <class T, std::size_t N, class = std::enable_if_t<detail::is_element<std::remove_all_extents_t<T>>>>
+  template <class T, std::size_t N,
+            class = std::enable_if_t<detail::is_element<std::remove_all_extents_t<T>>>>
   view(T (&array)[N]) : view(first(array), extents<T[N]>(std::make_index_sequence<std::rank_v<T[N]>>())) {}
 
   /// What an mdspan, or any type with its members, looks at; its layout must have strides.
@@ -910,7 +945,9 @@ class view {
   view(const DLTensor& native, std::uint64_t flags = 0) noexcept : tensor_(native), flags_(flags) {}
 
   /// What a managed tensor holds.
-  view(const struct DLManagedTensorVersioned& managed) noexcept : view(managed.version.major == 1 ? view(managed.dl_tensor, managed.flags) : view(detail::other_version)) {}
+  view(const struct DLManagedTensorVersioned& managed) noexcept
+      : view(managed.version.major == 1 ? view(managed.dl_tensor, managed.flags)
+                                        : view(detail::other_version)) {}
 
   /// What a tensor holds; of an empty one, nothing.
   view(const tensor& owner) noexcept;
@@ -1025,7 +1062,7 @@ inline result<pointer_info> try_detect_pointer(const void* address) {
 template <class T>
 class typed_view {
  public:
-  using element_type = T;                   ///< T.
+  using element_type = T;                  ///< T.
   using value_type = std::remove_cv_t<T>;  ///< T without const.
 
   /// The element at index 0 of every axis; NULL if there may be none.
@@ -1061,14 +1098,15 @@ class typed_view {
   result<T*> try_at(I... index) const {
     const std::array<std::int64_t, sizeof...(I)> all{static_cast<std::int64_t>(index)...};
     if (all.size() != ndim()) {
-      return ab::error(AB_E_INVALID_ARGUMENT,
-                       "there are " + std::to_string(all.size()) + " indices: ndim is " + std::to_string(ndim()));
+      return ab::error(AB_E_INVALID_ARGUMENT, "there are " + std::to_string(all.size()) +
+                                                  " indices: ndim is " + std::to_string(ndim()));
     }
     for (std::size_t axis = 0; axis < ndim(); ++axis) {
       const std::int64_t at = all.data()[axis], extent = shape()[axis];
       if (at < 0 || at >= extent) {
-        return ab::error(AB_E_INVALID_ARGUMENT, "index[" + std::to_string(axis) + "] is " + std::to_string(at) +
-                                                    ": expected 0 or more and below " + std::to_string(extent));
+        return ab::error(AB_E_INVALID_ARGUMENT, "index[" + std::to_string(axis) + "] is " +
+                                                    std::to_string(at) + ": expected 0 or more and below " +
+                                                    std::to_string(extent));
       }
     }
     return &(*this)(index...);
@@ -1136,23 +1174,27 @@ result<typed_view<T>> view::try_as() const {
   if (!found) return *found.error();
   const dtype have = found->dtype, want = dtype_v<T>;
   if (have != want) {
-    return ab::error(AB_E_UNSUPPORTED_DTYPE, "dtype is " + have.name() + ": a typed_view of " + want.name() + " needs " + want.name());
+    return ab::error(AB_E_UNSUPPORTED_DTYPE, "dtype is " + have.name() + ": a typed_view of " + want.name() +
+                                                 " needs " + want.name());
   }
   if (!found->host_readable()) {
-    return ab::error(AB_E_UNSUPPORTED_DEVICE, "device is {" + std::to_string(static_cast<int>(found->device.device_type)) + ", " +
-                                                  std::to_string(found->device.device_id) +
-                                                  "}: a typed_view needs memory that the host reads, which ab::to{ab::cpu} makes");
+    return ab::error(AB_E_UNSUPPORTED_DEVICE,
+                     "device is {" + std::to_string(static_cast<int>(found->device.device_type)) + ", " +
+                         std::to_string(found->device.device_id) +
+                         "}: a typed_view needs memory that the host reads, which ab::to{ab::cpu} makes");
   }
   if (found->read_only() && !std::is_const_v<T>) {
     return ab::error(AB_E_READ_ONLY, "the tensor is read-only: a typed_view of const elements takes it");
   }
   if (found->num_elements > 0 && found->alignment < alignof(T)) {
-    return ab::error(AB_E_UNSUPPORTED_LAYOUT, "the first element is aligned to " + std::to_string(found->alignment) +
-                                                  " bytes: a typed_view of " + want.name() + " needs " + std::to_string(alignof(T)));
+    return ab::error(AB_E_UNSUPPORTED_LAYOUT,
+                     "the first element is aligned to " + std::to_string(found->alignment) +
+                         " bytes: a typed_view of " + want.name() + " needs " + std::to_string(alignof(T)));
   }
   const DLTensor tensor = native();
   char* const data = static_cast<char*>(tensor.data);
-  return typed_view<T>(reinterpret_cast<T*>(data == nullptr ? nullptr : data + tensor.byte_offset), tensor, *found);
+  return typed_view<T>(reinterpret_cast<T*>(data == nullptr ? nullptr : data + tensor.byte_offset), tensor,
+                       *found);
 }
 
 // ---- tensors ------------------------------------------------------------------------------------------
@@ -1199,15 +1241,10 @@ class tensor {
   void* data() const noexcept {
     const DLTensor* const tensor = readable();
     if (!tensor || !tensor->data) return nullptr;
-    switch (tensor->device.device_type) {
-      case kDLOpenCL:
-      case kDLVulkan:
-      case kDLMetal:
-      case kDLWebGPU:
-        return tensor->data;
-      default:
-        return static_cast<char*>(tensor->data) + tensor->byte_offset;
-    }
+    const std::int32_t type = device().type();
+    const bool is_handle =
+        type == kDLOpenCL || type == 7 || type == 8 || type == 15;  // Vulkan, Metal, WebGPU
+    return is_handle ? tensor->data : static_cast<char*>(tensor->data) + tensor->byte_offset;
   }
 
   /// DLPACK_FLAG_BITMASK_*.
@@ -1245,7 +1282,7 @@ class tensor {
     return native_ && native_->version.major == 1 ? &native_->dl_tensor : nullptr;
   }
 
-  dims_view list(std::int64_t* DLTensor::*numbers) const noexcept {
+  dims_view list(std::int64_t* DLTensor::* numbers) const noexcept {
     const DLTensor* const tensor = readable();
     if (!tensor || tensor->ndim <= 0 || !(tensor->*numbers)) return {};
     return {tensor->*numbers, static_cast<std::size_t>(tensor->ndim)};
@@ -1270,10 +1307,12 @@ using legacy_tensor = std::unique_ptr<DLManagedTensor, detail::legacy_deleter>;
 /// Converts a tensor. On success `source` is taken over, and so empty: a zero-copy result keeps it alive,
 /// after a copy it is freed. On failure it is as it was. `done` is told what was done.
 inline result<tensor> try_convert(tensor&& source, const to& wish = {}, report* done = nullptr) {
-  if (const detail::problem* why = detail::obstacle(source ? nullptr : &detail::no_tensor, wish)) return detail::because(*why);
+  if (const detail::problem* why = detail::obstacle(source ? nullptr : &detail::no_tensor, wish))
+    return detail::because(*why);
   struct DLManagedTensorVersioned* out = nullptr;
   ab_error failure = detail::fresh_error();
-  if (ab_convert(detail::native_context(wish), source.get(), &wish.native(), &out, done, &failure) != AB_OK) return error(failure);
+  if (ab_convert(detail::native_context(wish), source.get(), &wish.native(), &out, done, &failure) != AB_OK)
+    return error(failure);
   static_cast<void>(source.release());
   return tensor(out);
 }
@@ -1284,19 +1323,23 @@ inline result<tensor> try_copy(const view& source, const to& wish = {}, report* 
   const DLTensor native = source.native();
   struct DLManagedTensorVersioned* out = nullptr;
   ab_error failure = detail::fresh_error();
-  if (ab_copy(detail::native_context(wish), &native, source.flags(), &wish.native(), &out, done, &failure) != AB_OK) return error(failure);
+  if (ab_copy(detail::native_context(wish), &native, source.flags(), &wish.native(), &out, done, &failure) !=
+      AB_OK)
+    return error(failure);
   return tensor(out);
 }
 
 /// Copies into memory that is there: any strides, dtype and device on either side, equal shapes. Of `how` the
 /// options, the casting, the streams and the context count. The destination must not overlap itself or the
 /// source; it is unchanged on failure, except that after AB_E_LOSSY for a value it is unspecified.
-inline result<void> try_copy_into(const view& source, const view& destination, const to& how = {}, report* done = nullptr) {
+inline result<void> try_copy_into(const view& source, const view& destination, const to& how = {},
+                                  report* done = nullptr) {
   if (const detail::problem* why = detail::obstacle(source.problem(), how)) return detail::because(*why);
   if (destination.problem()) return detail::because(*destination.problem());
   const DLTensor from = source.native(), into = destination.native();
   ab_error failure = detail::fresh_error();
-  if (ab_copy_into(detail::native_context(how), &from, source.flags(), &into, destination.flags(), &how.native(), done, &failure) != AB_OK) {
+  if (ab_copy_into(detail::native_context(how), &from, source.flags(), &into, destination.flags(),
+                   &how.native(), done, &failure) != AB_OK) {
     return error(failure);
   }
   return {};
@@ -1308,7 +1351,9 @@ inline result<report> try_plan(const view& source, const to& wish = {}) {
   const DLTensor native = source.native();
   report planned;
   ab_error failure = detail::fresh_error();
-  if (ab_plan(detail::native_context(wish), &native, source.flags(), &wish.native(), &planned, &failure) != AB_OK) return error(failure);
+  if (ab_plan(detail::native_context(wish), &native, source.flags(), &wish.native(), &planned, &failure) !=
+      AB_OK)
+    return error(failure);
   return planned;
 }
 
@@ -1376,12 +1421,16 @@ result<tensor> try_wrap(std::vector<T, A>&& values, const dims& shape) {
   // Their product, or more than any vector has.
   std::size_t count = 1;
   for (const std::int64_t extent : dims_view(shape)) {
-    const std::size_t factor = extent < 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(extent);
-    count = factor != 0 && count > std::numeric_limits<std::size_t>::max() / factor ? std::numeric_limits<std::size_t>::max() : count * factor;
+    const std::size_t factor =
+        extent < 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(extent);
+    count = factor != 0 && count > std::numeric_limits<std::size_t>::max() / factor
+                ? std::numeric_limits<std::size_t>::max()
+                : count * factor;
   }
   if (count != values.size()) {
-    return error(AB_E_INVALID_ARGUMENT, "the vector has " + std::to_string(values.size()) + " elements: the shape has " +
-                                            (count == std::numeric_limits<std::size_t>::max() ? "others" : std::to_string(count)));
+    return error(AB_E_INVALID_ARGUMENT,
+                 "the vector has " + std::to_string(values.size()) + " elements: the shape has " +
+                     (count == std::numeric_limits<std::size_t>::max() ? "others" : std::to_string(count)));
   }
   const view memory(values.data(), shape);
   return try_wrap(memory, std::move(values));
@@ -1443,7 +1492,8 @@ result<M> try_mdspan(const view& source) {
   auto values = source.try_as<typename M::element_type>();
   if (!values) return *values.error();
   if (values->ndim() != rank) {
-    return error(AB_E_INVALID_ARGUMENT, "ndim is " + std::to_string(values->ndim()) + ": the mdspan's rank is " + std::to_string(rank));
+    return error(AB_E_INVALID_ARGUMENT, "ndim is " + std::to_string(values->ndim()) +
+                                            ": the mdspan's rank is " + std::to_string(rank));
   }
   std::array<index_type, rank == 0 ? 1 : rank> extents{}, strides{};
   for (std::size_t axis = 0; axis < rank; ++axis) {
@@ -1452,25 +1502,32 @@ result<M> try_mdspan(const view& source) {
     if constexpr (detail::has_static_extents<M>) {
       const std::size_t fixed = M::static_extent(axis);
       if (fixed != any && fixed != static_cast<std::size_t>(extent)) {
-        return error(AB_E_INVALID_ARGUMENT, "shape" + place + std::to_string(extent) + ": the mdspan's extent is " + std::to_string(fixed));
+        return error(AB_E_INVALID_ARGUMENT, "shape" + place + std::to_string(extent) +
+                                                ": the mdspan's extent is " + std::to_string(fixed));
       }
     }
     if (stride <= 0 && extent > 1) {
-      return error(AB_E_UNSUPPORTED_LAYOUT, "strides" + place + std::to_string(stride) + ": an mdspan's are positive");
+      return error(AB_E_UNSUPPORTED_LAYOUT,
+                   "strides" + place + std::to_string(stride) + ": an mdspan's are positive");
     }
     extents[axis] = static_cast<index_type>(extent);
     strides[axis] = static_cast<index_type>(stride);
-    if (static_cast<std::int64_t>(extents[axis]) != extent || static_cast<std::int64_t>(strides[axis]) != stride) {
-      return error(AB_E_INVALID_ARGUMENT, "shape" + place + std::to_string(extent) + " and strides" + place + std::to_string(stride) +
+    if (static_cast<std::int64_t>(extents[axis]) != extent ||
+        static_cast<std::int64_t>(strides[axis]) != stride) {
+      return error(AB_E_INVALID_ARGUMENT, "shape" + place + std::to_string(extent) + " and strides" + place +
+                                              std::to_string(stride) +
                                               ": one does not fit into the mdspan's index_type");
     }
   }
-  const typename M::extents_type shape = detail::extents_of<M>(extents.data(), std::make_index_sequence<rank>());
-  if constexpr (rank > 0 && std::is_constructible_v<mapping_type, typename M::extents_type, std::array<index_type, rank>>) {
+  const typename M::extents_type shape =
+      detail::extents_of<M>(extents.data(), std::make_index_sequence<rank>());
+  if constexpr (rank > 0 && std::is_constructible_v<mapping_type, typename M::extents_type,
+                                                    std::array<index_type, rank>>) {
     result<info> found = try_detect(source);
     if (!found) return *found.error();
     if (found->has(AB_TENSOR_OVERLAPPING)) {
-      return error(AB_E_UNSUPPORTED_LAYOUT, "the tensor's elements overlap: those of an mdspan with strides do not");
+      return error(AB_E_UNSUPPORTED_LAYOUT,
+                   "the tensor's elements overlap: those of an mdspan with strides do not");
     }
     return M(values->data(), mapping_type(shape, strides));
   } else {
@@ -1479,7 +1536,8 @@ result<M> try_mdspan(const view& source) {
       for (std::size_t axis = 0; axis < rank && values->num_elements() > 0; ++axis) {
         const auto wanted = static_cast<std::int64_t>(mapping.stride(static_cast<decltype(M::rank())>(axis)));
         if (values->shape()[axis] > 1 && values->strides()[axis] != wanted) {
-          return error(AB_E_UNSUPPORTED_LAYOUT, "strides[" + std::to_string(axis) + "] is " + std::to_string(values->strides()[axis]) +
+          return error(AB_E_UNSUPPORTED_LAYOUT, "strides[" + std::to_string(axis) + "] is " +
+                                                    std::to_string(values->strides()[axis]) +
                                                     ": the mdspan's layout needs " + std::to_string(wanted) +
                                                     ", which ab::to{ab::layout::c} or ab::layout::f makes");
         }
@@ -1494,15 +1552,19 @@ result<M> try_mdspan(const view& source) {
 /// "MAJOR.MINOR.PATCH" of the library that is loaded.
 inline const char* version() noexcept { return ab_version(); }
 
-/// Whether the library that is loaded has the ABI `wanted`, AB_ABI_MAJOR << 16 | AB_ABI_MINOR; AB_E_VERSION if
-/// not. By default, the ABI that this program was compiled for.
-inline result<void> try_check_version(std::uint32_t wanted = std::uint32_t{AB_ABI_MAJOR} << 16 | std::uint32_t{AB_ABI_MINOR}) {
+/// Whether the library that is loaded has the ABI `wanted`, AB_ABI_MAJOR << 16 | AB_ABI_MINOR; AB_E_VERSION
+/// if not. By default, the ABI that this program was compiled for.
+inline result<void> try_check_version(std::uint32_t wanted = std::uint32_t{AB_ABI_MAJOR} << 16 |
+                                                             std::uint32_t{AB_ABI_MINOR}) {
   const std::uint32_t loaded = ab_abi_version();
   if (loaded >> 16 == wanted >> 16 && (loaded & 0xffff) >= (wanted & 0xffff)) return {};
-  const auto text = [](std::uint32_t abi) { return std::to_string(abi >> 16) + "." + std::to_string(abi & 0xffff); };
-  return error(AB_E_VERSION, "libarraybridge.so." + std::to_string(wanted >> 16) + " with ABI " + text(wanted) +
-                                 " or a later minor version is needed: the one that is loaded, arraybridge " + ab_version() +
-                                 ", has ABI " + text(loaded));
+  const auto text = [](std::uint32_t abi) {
+    return std::to_string(abi >> 16) + "." + std::to_string(abi & 0xffff);
+  };
+  return error(AB_E_VERSION, "libarraybridge.so." + std::to_string(wanted >> 16) + " with ABI " +
+                                 text(wanted) +
+                                 " or a later minor version is needed: the one that is loaded, arraybridge " +
+                                 ab_version() + ", has ABI " + text(loaded));
 }
 
 // ---- the same, throwing -------------------------------------------------------------------------------
@@ -1535,7 +1597,8 @@ inline tensor copy(const view& source, const to& wish = {}, report* done = nullp
 }
 
 /// As try_copy_into; throws ab::error.
-inline void copy_into(const view& source, const view& destination, const to& how = {}, report* done = nullptr) {
+inline void copy_into(const view& source, const view& destination, const to& how = {},
+                      report* done = nullptr) {
   try_copy_into(source, destination, how, done).value();
 }
 

@@ -65,7 +65,9 @@ struct legacy_fixture {
     managed.dl_tensor.dtype = ab::float32;
     managed.dl_tensor.shape = shape;
     managed.manager_ctx = this;
-    managed.deleter = [](DLManagedTensor* self) { ++static_cast<legacy_fixture*>(self->manager_ctx)->deleted; };
+    managed.deleter = [](DLManagedTensor* self) {
+      ++static_cast<legacy_fixture*>(self->manager_ctx)->deleted;
+    };
   }
 };
 
@@ -96,15 +98,32 @@ void dtypes() {
   CHECK_EQ(ab::float32.with_lanes(4).name(), "float32x4");
   CHECK_EQ(ab::parse_dtype("<f4"), ab::float32);
   THROWS(AB_E_UNSUPPORTED_DTYPE, "float33", ab::parse_dtype("float33"));
-  const char* const names[] = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
-                               "float64", "bfloat16", "complex64", "complex128", "bool", "float8_e3m4", "float8_e4m3",
-                               "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
-                               "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"};
-  const ab::dtype constants[] = {ab::int8, ab::int16, ab::int32, ab::int64, ab::uint8, ab::uint16, ab::uint32, ab::uint64,
-                                 ab::float16, ab::float32, ab::float64, ab::bfloat16, ab::complex64, ab::complex128, ab::bool_,
-                                 ab::float8_e3m4, ab::float8_e4m3, ab::float8_e4m3b11fnuz, ab::float8_e4m3fn,
-                                 ab::float8_e4m3fnuz, ab::float8_e5m2, ab::float8_e5m2fnuz, ab::float8_e8m0fnu,
-                                 ab::float6_e2m3fn, ab::float6_e3m2fn, ab::float4_e2m1fn};
+  const char* const names[] = {"int8",           "int16",
+                               "int32",          "int64",
+                               "uint8",          "uint16",
+                               "uint32",         "uint64",
+                               "float16",        "float32",
+                               "float64",        "bfloat16",
+                               "complex64",      "complex128",
+                               "bool",           "float8_e3m4",
+                               "float8_e4m3",    "float8_e4m3b11fnuz",
+                               "float8_e4m3fn",  "float8_e4m3fnuz",
+                               "float8_e5m2",    "float8_e5m2fnuz",
+                               "float8_e8m0fnu", "float6_e2m3fn",
+                               "float6_e3m2fn",  "float4_e2m1fn"};
+  const ab::dtype constants[] = {ab::int8,           ab::int16,
+                                 ab::int32,          ab::int64,
+                                 ab::uint8,          ab::uint16,
+                                 ab::uint32,         ab::uint64,
+                                 ab::float16,        ab::float32,
+                                 ab::float64,        ab::bfloat16,
+                                 ab::complex64,      ab::complex128,
+                                 ab::bool_,          ab::float8_e3m4,
+                                 ab::float8_e4m3,    ab::float8_e4m3b11fnuz,
+                                 ab::float8_e4m3fn,  ab::float8_e4m3fnuz,
+                                 ab::float8_e5m2,    ab::float8_e5m2fnuz,
+                                 ab::float8_e8m0fnu, ab::float6_e2m3fn,
+                                 ab::float6_e3m2fn,  ab::float4_e2m1fn};
   for (std::size_t i = 0; i < std::size(names); ++i) {
     CHECK_EQ(constants[i].name(), names[i]);
     CHECK_EQ(ab::parse_dtype(names[i]), constants[i]);
@@ -133,7 +152,8 @@ void views() {
   CHECK_EQ(elements<std::int16_t>(copied), vector);
   CHECK(copied.native().shape != of_ten.native().shape);
 
-  const ab::info info = ab::detect(ab::view(vector.data(), ab::bfloat16, {2, 3}, {1, 2}, ab::cpu, ab::flag_read_only));
+  const ab::info info =
+      ab::detect(ab::view(vector.data(), ab::bfloat16, {2, 3}, {1, 2}, ab::cpu, ab::flag_read_only));
   CHECK(info.dtype == ab::bfloat16 && info.read_only() && info.f_contiguous() && !info.c_contiguous());
   CHECK(info.host_readable() && info.num_elements == 6 && info.accepted(ab::consumer::torch) == false);
 
@@ -224,7 +244,8 @@ void conversions() {
   CHECK_EQ(elements<float>(same), (std::vector<float>{1, 4, 2, 5, 3, 6}));
 
   std::vector<float> large{1e9f, -1e9f, 2.5f};
-  CHECK_EQ(elements<std::int8_t>(ab::copy(large, {ab::int8, ab::option::saturate})), (std::vector<std::int8_t>{127, -128, 2}));
+  CHECK_EQ(elements<std::int8_t>(ab::copy(large, {ab::int8, ab::option::saturate})),
+           (std::vector<std::int8_t>{127, -128, 2}));
   THROWS(AB_E_LOSSY, "", ab::copy(large, {ab::int32, ab::casting::exact}));
   CHECK_EQ(reinterpret_cast<std::uintptr_t>(ab::copy(large, ab::alignment{4096}).data()) % 4096, 0u);
   THROWS(AB_E_INVALID_ARGUMENT, "alignment", ab::copy(large, ab::alignment{3}));
@@ -233,7 +254,8 @@ void conversions() {
   wish.set(ab::layout::f);
   CHECK_EQ(wish.native().layout, AB_LAYOUT_F);
   int stream = 0;
-  CHECK(ab::to(ab::src_stream(&stream)).native().src_stream == static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&stream)));
+  CHECK(ab::to(ab::src_stream(&stream)).native().src_stream ==
+        static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&stream)));
   CHECK(ab::to{ab::dst_stream(2)}.native().dst_stream == 2);
 
   std::vector<double> into(6);
@@ -250,7 +272,8 @@ void conversions() {
   } counts;
   const ab_allocator allocator{
       &counts,
-      [](void* user, std::int32_t, std::int32_t, std::size_t size, std::size_t alignment, std::int64_t) -> void* {
+      [](void* user, std::int32_t, std::int32_t, std::size_t size, std::size_t alignment,
+         std::int64_t) -> void* {
         ++static_cast<counter*>(user)->allocated;
         return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
       },
@@ -271,8 +294,10 @@ void ownership() {
   ab::tensor tensor = ab::wrap(std::move(values), {2, 3});
   CHECK(tensor.data() == data && tensor.ndim() == 2 && !tensor.is_copied());
   values = counting<int>(5);
-  THROWS(AB_E_INVALID_ARGUMENT, "the vector has 5 elements: the shape has 6", ab::wrap(std::move(values), {2, 3}));
-  THROWS(AB_E_INVALID_ARGUMENT, "the vector has 5 elements", ab::wrap(std::move(values), {std::int64_t{1} << 62, 16}));
+  THROWS(AB_E_INVALID_ARGUMENT, "the vector has 5 elements: the shape has 6",
+         ab::wrap(std::move(values), {2, 3}));
+  THROWS(AB_E_INVALID_ARGUMENT, "the vector has 5 elements",
+         ab::wrap(std::move(values), {std::int64_t{1} << 62, 16}));
   THROWS(AB_E_INVALID_ARGUMENT, "the vector has 5 elements", ab::wrap(std::move(values), {-5, -1}));
   CHECK_EQ(values.size(), 5u);  // given back
   CHECK_EQ(elements<int>(ab::wrap(std::move(values))), counting<int>(5));
@@ -311,7 +336,8 @@ void ownership() {
   FAILS(AB_E_INVALID_TENSOR, "shape", ab::try_wrap(std::move(unique), -2));
   CHECK(unique != nullptr);
   CHECK_EQ(elements<float>(ab::wrap(std::move(unique), 2)), (std::vector<float>{5, 6}));
-  std::unique_ptr<std::int64_t, decltype(&std::free)> from_malloc(static_cast<std::int64_t*>(std::calloc(4, 8)), &std::free);
+  std::unique_ptr<std::int64_t, decltype(&std::free)> from_malloc(
+      static_cast<std::int64_t*>(std::calloc(4, 8)), &std::free);
   CHECK_EQ(elements<std::int64_t>(ab::wrap(std::move(from_malloc), {2, 2})).size(), 4u);
 
   // To other consumers of DLPack and back.
@@ -364,7 +390,7 @@ void closed() {
 
   // Of another major version nothing but the deleter is touched.
   int destroyed = 0;
-  struct DLManagedTensorVersioned future {};
+  struct DLManagedTensorVersioned future{};
   future.version.major = 2;
   future.manager_ctx = &destroyed;
   future.deleter = [](struct DLManagedTensorVersioned* self) { ++*static_cast<int*>(self->manager_ctx); };
@@ -382,7 +408,8 @@ void closed() {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int j = 0; j < 50; ++j) CHECK_EQ(elements<double>(ab::copy(taken, ab::float64)), counting<double>(3));
+      for (int j = 0; j < 50; ++j)
+        CHECK_EQ(elements<double>(ab::copy(taken, ab::float64)), counting<double>(3));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -404,7 +431,8 @@ void the_rest() {
   CHECK(ab::detect_pointer(&local).memory != AB_MEMORY_DEVICE);
 
   const ab::error error(AB_E_DEVICE, "no such luck", -5);
-  CHECK(error.status() == AB_E_DEVICE && error.native_code() == -5 && error.status_name() == std::string("AB_E_DEVICE"));
+  CHECK(error.status() == AB_E_DEVICE && error.native_code() == -5 &&
+        error.status_name() == std::string("AB_E_DEVICE"));
   const std::exception& base = error;
   CHECK_EQ(base.what(), std::string("no such luck"));
   ab::result<int> good(5), bad(error);

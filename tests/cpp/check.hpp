@@ -14,7 +14,7 @@
 /* The result is an error of this status, whose message has this text in it. */
 #define FAILS(expected, text, ...) check::fails(__VA_ARGS__, expected, text, __FILE__, __LINE__, #__VA_ARGS__)
 /* The same of what throws. */
-#define THROWS(expected, text, ...)                                                 \
+#define THROWS(expected, text, ...)                                                                        \
   check::fails(check::caught([&] { static_cast<void>(__VA_ARGS__); }), expected, text, __FILE__, __LINE__, \
                #__VA_ARGS__)
 
@@ -35,7 +35,8 @@ void equal(const A& a, const B& b, const char* file, int line, const char* what)
 }
 
 template <class T>
-void fails(const ab::result<T>& result, ab_status expected, const char* text, const char* file, int line, const char* what) {
+void fails(const ab::result<T>& result, ab_status expected, const char* text, const char* file, int line,
+           const char* what) {
   const ab::error* const error = result.error();
   if (result.has_value() || !error) stop(file, line, std::string(what) + " succeeds");
   if (error->status() != expected || !std::strstr(error->what(), text)) {

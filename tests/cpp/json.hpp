@@ -2,11 +2,11 @@
 #ifndef JSON_HPP
 #define JSON_HPP
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace json {
@@ -21,18 +21,15 @@ struct value {
   bool boolean = false;
   std::int64_t number = 0;  // the vectors have integers only
   std::string text;
-  std::vector<value> list;
-  std::vector<std::pair<std::string, value>> object;
+  std::vector<value> list;         // of an object: its values
+  std::vector<std::string> names;  // of an object
 
   bool has(const std::string& name) const {
-    for (const auto& member : object) {
-      if (member.first == name) return true;
-    }
-    return false;
+    return std::find(names.begin(), names.end(), name) != names.end();
   }
   const value& operator[](const std::string& name) const {
-    for (const auto& member : object) {
-      if (member.first == name) return member.second;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == name) return list[i];
     }
     stop("no \"" + name + "\"");
   }
@@ -51,9 +48,9 @@ class reader {
       case '{':
         result.type = value::kind::object;
         each('}', [&] {
-          std::string name = string();
+          result.names.push_back(string());
           expect(':');
-          result.object.emplace_back(std::move(name), read());
+          result.list.push_back(read());
         });
         return result;
       case '[':

@@ -92,13 +92,16 @@ void in_and_out() {
   const ab::tensor borrowed = ab::wrap(out);
   CHECK_EQ(borrowed.data(), values.data());
 
-  FAILS(AB_E_UNSUPPORTED_LAYOUT, "strides[0] is 1: the mdspan's layout needs 2", ab::try_mdspan<R>(transposed));
+  FAILS(AB_E_UNSUPPORTED_LAYOUT, "strides[0] is 1: the mdspan's layout needs 2",
+        ab::try_mdspan<R>(transposed));
   THROWS(AB_E_INVALID_ARGUMENT, "ndim is 1: the mdspan's rank is 2", ab::mdspan<M>(values));
   FAILS(AB_E_UNSUPPORTED_DTYPE, "dtype is float64", ab::try_mdspan<M>(ab::copy(rows, ab::float64)));
   FAILS(AB_E_READ_ONLY, "const", ab::try_mdspan<M>(compact));
   FAILS(AB_E_INVALID_ARGUMENT, "empty", ab::try_mdspan<M>(ab::tensor()));
-  FAILS(AB_E_UNSUPPORTED_LAYOUT, "strides[1] is 0", ab::try_mdspan<M>(ab::view(values.data(), {3, 2}, {1, 0})));
-  FAILS(AB_E_UNSUPPORTED_LAYOUT, "strides[1] is -1", ab::try_mdspan<M>(ab::view(values.data() + 1, {3, 2}, {2, -1})));
+  FAILS(AB_E_UNSUPPORTED_LAYOUT, "strides[1] is 0",
+        ab::try_mdspan<M>(ab::view(values.data(), {3, 2}, {1, 0})));
+  FAILS(AB_E_UNSUPPORTED_LAYOUT, "strides[1] is -1",
+        ab::try_mdspan<M>(ab::view(values.data() + 1, {3, 2}, {2, -1})));
   FAILS(AB_E_UNSUPPORTED_LAYOUT, "overlap", ab::try_mdspan<M>(ab::view(values.data(), {2, 2}, {1, 1})));
   CHECK_EQ(ab::try_mdspan<M>(ab::view(values.data(), {0, 2})).value().extent(1), 2);
 
@@ -133,13 +136,16 @@ void of_the_library() {
   std::vector<float> values{1, 2, 3, 4, 5, 6};
   const rows square(values.data(), 2, 3);
   const ab::tensor columns = ab::copy(square, {ab::layout::f, ab::float64});
-  const auto by_column = ab::mdspan<library::mdspan<double, library::dextents<int, 2>, library::layout_left>>(columns);
+  const auto by_column =
+      ab::mdspan<library::mdspan<double, library::dextents<int, 2>, library::layout_left>>(columns);
   CHECK(by_column.stride(1) == 2 && by_column.data_handle()[1] == 4);
   using fixed = library::mdspan<float, library::extents<int, 2, library::dynamic_extent>>;
   CHECK_EQ(ab::mdspan<fixed>(square).extent(1), 3);
-  FAILS(AB_E_INVALID_ARGUMENT, "shape[0] is 3: the mdspan's extent is 2", ab::try_mdspan<fixed>(ab::view(values.data(), {3, 2})));
+  FAILS(AB_E_INVALID_ARGUMENT, "shape[0] is 3: the mdspan's extent is 2",
+        ab::try_mdspan<fixed>(ab::view(values.data(), {3, 2})));
 #if defined(__cpp_lib_mdspan) && !defined(ARRAYBRIDGE_TEST_KOKKOS)
-  const std::mdspan<float, std::dextents<std::int64_t, 2>, std::layout_stride> short_form = ab::mdspan<float, 2>(ab::wrap(square));
+  const std::mdspan<float, std::dextents<std::int64_t, 2>, std::layout_stride> short_form =
+      ab::mdspan<float, 2>(ab::wrap(square));
   CHECK((short_form[std::array<std::int64_t, 2>{1, 2}] == 6));
 #endif
 }

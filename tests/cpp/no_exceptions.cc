@@ -17,7 +17,8 @@ bool unit_without_exceptions() {
   if (!copy || copy.error()) return false;
   const auto typed = copy->try_as<float>();
   if (!typed || (*typed)(0, 1) != 3) return false;
-  ab::result<ab::tensor> refused = ab::try_convert(std::move(*copy), ab::to{ab::copy_policy::never, ab::int8});
+  ab::result<ab::tensor> refused =
+      ab::try_convert(std::move(*copy), ab::to{ab::copy_policy::never, ab::int8});
   if (refused || refused.error()->status() != AB_E_COPY_REQUIRED || !*copy) return false;
   ab::tensor tensor = std::move(*copy);
   if (!std::strstr(ab::try_detect(*copy).error()->what(), "empty")) return false;

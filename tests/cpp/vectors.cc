@@ -1,6 +1,6 @@
-/* Runs tests/vectors through the C++ API: vectors FOLDER. A vector is a pair of dtypes of casts.json, in every
- * way that it is tried, and again with AB_CAST_EXACT; a pair and a rule of can_cast.json, allowed or not; a text
- * of dtypes.json; a copy of layouts.json. Says how many of them pass. */
+/* Runs tests/vectors through the C++ API: vectors FOLDER. A vector is a pair of dtypes of casts.json, in
+ * every way that it is tried, and again with AB_CAST_EXACT; a pair and a rule of can_cast.json, allowed or
+ * not; a text of dtypes.json; a copy of layouts.json. Says how many of them pass. */
 #include <arraybridge/arraybridge.hpp>
 
 #include <cstring>
@@ -66,7 +66,8 @@ void casts() {
       ab::to options;
       if (how.saturate) options.set(ab::option::saturate);
       const ab::result<void> done = ab::try_copy_into(
-          all, ab::view(&spread[first], to_dtype, count, how.step, ab::cpu, ab::flag_subbyte_padded), options);
+          all, ab::view(&spread[first], to_dtype, count, how.step, ab::cpu, ab::flag_subbyte_padded),
+          options);
       if (!done) {
         right = false;
         why = done.error()->what();
@@ -111,19 +112,20 @@ void casts() {
 
 void casting_rules() {
   const json::value index = records("casts.json"), allowed = records("can_cast.json");
-  const std::pair<const char*, ab::casting> rules[] = {{"safe", ab::casting::safe}, {"same_kind", ab::casting::same_kind}};
+  const std::pair<const char*, ab::casting> rules[] = {{"safe", ab::casting::safe},
+                                                       {"same_kind", ab::casting::same_kind}};
   for (const auto& rule : rules) {
     std::set<std::pair<std::string, std::string>> pairs;
     for (const json::value& pair : allowed[rule.first].list) pairs.emplace(pair[0].text, pair[1].text);
-    for (const auto& from : index["inputs"].object) {
-      for (const auto& to : index["inputs"].object) {
+    for (const std::string& from : index["inputs"].names) {
+      for (const std::string& to : index["inputs"].names) {
         char source[16] = {}, room[16] = {};
         const ab::result<void> done =
-            ab::try_copy_into(ab::view(source, ab::parse_dtype(from.first), ab::dims()),
-                              ab::view(room, ab::parse_dtype(to.first), ab::dims()), rule.second);
-        const bool want = pairs.count({from.first, to.first}) != 0;
+            ab::try_copy_into(ab::view(source, ab::parse_dtype(from), ab::dims()),
+                              ab::view(room, ab::parse_dtype(to), ab::dims()), rule.second);
+        const bool want = pairs.count({from, to}) != 0;
         vector(want == done.has_value() && (want || done.error()->status() == AB_E_LOSSY),
-               from.first + " to " + to.first + ", " + rule.first);
+               from + " to " + to + ", " + rule.first);
       }
     }
   }
@@ -134,9 +136,11 @@ void dtypes() {
   for (const json::value& record : texts.list) {
     const ab::result<ab::dtype> parsed = ab::try_parse_dtype(record["text"].text);
     if (record.has("refused")) {
-      vector(!parsed && parsed.error()->status() == AB_E_UNSUPPORTED_DTYPE, "\"" + record["text"].text + "\" is taken");
+      vector(!parsed && parsed.error()->status() == AB_E_UNSUPPORTED_DTYPE,
+             "\"" + record["text"].text + "\" is taken");
     } else {
-      vector(parsed && *parsed == dtype_in(record) && parsed->name() == record["name"].text, "\"" + record["text"].text + "\"");
+      vector(parsed && *parsed == dtype_in(record) && parsed->name() == record["name"].text,
+             "\"" + record["text"].text + "\"");
     }
   }
 }
@@ -150,14 +154,20 @@ void layouts() {
     std::string destination = data.substr(dst["before_offset"].size(), dst["size"].size());
     std::vector<std::int64_t> shape, strides[2];
     for (const json::value& extent : record["shape"].list) shape.push_back(extent.number);
-    const auto view = [&](std::string& bytes, const json::value& side, const json::value& type, std::vector<std::int64_t>& steps) {
+    const auto view = [&](std::string& bytes, const json::value& side, const json::value& type,
+                          std::vector<std::int64_t>& steps) {
       for (const json::value& stride : side["strides"].list) steps.push_back(stride.number);
-      const DLTensor native{bytes.data(), ab::cpu, static_cast<std::int32_t>(shape.size()), dtype_in(type), shape.data(),
-                            side["strides"].is_null() ? nullptr : steps.data(), side["byte_offset"].size()};
+      const DLTensor native{bytes.data(),
+                            ab::cpu,
+                            static_cast<std::int32_t>(shape.size()),
+                            dtype_in(type),
+                            shape.data(),
+                            side["strides"].is_null() ? nullptr : steps.data(),
+                            side["byte_offset"].size()};
       return ab::view(native, side["padded"].boolean ? ab::flag_subbyte_padded : 0);
     };
-    const ab::result<void> done =
-        ab::try_copy_into(view(source, src, record["from"], strides[0]), view(destination, dst, record["to"], strides[1]));
+    const ab::result<void> done = ab::try_copy_into(view(source, src, record["from"], strides[0]),
+                                                    view(destination, dst, record["to"], strides[1]));
     vector(done && data.compare(dst["after_offset"].size(), dst["size"].size(), destination) == 0,
            record["name"].text + (done ? "" : std::string(": ") + done.error()->what()));
   }

@@ -2,15 +2,14 @@ import { wrap } from 'arraybridge';
 
 // A picture of height 2 and width 4 with three channels, taken as channels x height x width: no copy.
 const pixels = Uint8Array.from({ length: 24 }, (_, index) => index);
-const picture = wrap(pixels, { shape: [3, 2, 4], strides: [1, 12, 3] });
-
 // [readme]
+const picture = wrap(pixels, { shape: [3, 2, 4], strides: [1, 12, 3] });
 const planes = picture.copy({ dtype: 'float32', layout: 'c' }); // one pass
 console.log(String(planes.report), planes.typedArray().subarray(0, 4));
 const half = planes.convert({ dtype: 'float16', consumers: ['numpy', 'jax'] }); // takes planes over
 console.log(half, half.detect().acceptedBy.includes('jax'));
-half.close(); // or leave it to the garbage collector
 // [/readme]
+half.close(); // or leave it to the garbage collector
 
 // Into memory of JavaScript, transposed and cast on the way.
 const mine = new Float64Array(24);

@@ -288,6 +288,9 @@ test('names of dtypes', () => {
 });
 
 test('what cannot be loaded is named', () => {
+  if (!process.env.ARRAYBRIDGE_LIBRARY) {
+    assert.match(libraryPath(), /arraybridge\/native\/libarraybridge\.so$/);
+  }
   const script = "import { version } from 'arraybridge'; try { version(); } catch (error) { console.log(error.name, error.message); }";
   const says = (path) =>
     spawnSync(process.execPath, ['--input-type=module', '--eval', script], {

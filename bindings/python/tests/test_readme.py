@@ -8,6 +8,7 @@ def test_five_lines() -> None:
     module("torch")
     # [readme]
     import numpy as np
+
     import arraybridge as ab
 
     image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)  # height x width x channels

@@ -25,7 +25,7 @@ class Package:
     name = "python"
 
     def copy_into(self, source: Any, destination: Any, casting: int, flags: int) -> str:
-        (from_, kept), (to, also_kept) = self.tensor(source), self.tensor(destination)
+        (from_, _kept), (to, _also_kept) = self.tensor(source), self.tensor(destination)
         try:
             from_._copy_into(to, casting=casting, flags=flags)
         except errors.MemoryConversionError as error:

@@ -251,7 +251,7 @@ impl Call<'_> {
             let track = orders.begin(lane)?;
             let (from, to) = (Start::Device(from), Start::Device(to));
             let worked = way.go(lane, track.stream(), self.job, from, to);
-            orders.end(lane, &track, worked)
+            orders.end(&track, worked)
         }
     }
 
@@ -280,8 +280,8 @@ impl Call<'_> {
                 call!(f, cuMemcpyDtoHAsync((&raw mut lost).cast(), word.address, 4, stream))
             };
             let worked = work();
-            let waited = orders.finish(lane, &track);
-            orders.end(lane, &track, worked.and(waited))?;
+            let waited = orders.finish(&track);
+            orders.end(&track, worked.and(waited))?;
         }
         if lost == 0 {
             Ok(())
@@ -359,7 +359,7 @@ impl Call<'_> {
                 Ok(())
             };
             let worked = work();
-            orders.end(b, &track, worked)
+            orders.end(&track, worked)
         }
     }
 
@@ -392,7 +392,7 @@ impl Call<'_> {
                 let track = orders.begin(lane)?;
                 let from = Start::Host(source.address());
                 let worked = copy.copy(lane, track.stream(), from, to);
-                return orders.end(lane, &track, worked);
+                return orders.end(&track, worked);
             }
             if pinned
                 && orders.is_asynchronous()
@@ -401,7 +401,7 @@ impl Call<'_> {
                 let track = orders.begin(lane)?;
                 let from = Start::Device(from.on_device(source));
                 let worked = way.go(lane, track.stream(), self.job, from, to);
-                return orders.end(lane, &track, worked);
+                return orders.end(&track, worked);
             }
             refuse_capture(capturing)?;
             if let Some(outcome) = self.packed(lane, &orders, source.address(), to)? {
@@ -443,7 +443,7 @@ impl Call<'_> {
             staging::on_host(&pack, from.wrapping_add_signed(part.source), packed)?;
             let track = orders.begin(lane)?;
             let worked = copy.copy(lane, track.stream(), Start::Host(packed), to.at(part.destination));
-            Ok(Some(orders.end(lane, &track, worked)))
+            Ok(Some(orders.end(&track, worked)))
         }
     }
 
@@ -470,7 +470,7 @@ impl Call<'_> {
                 let track = orders.begin(lane)?;
                 let host = Start::Host(destination.address());
                 let worked = copy.copy(lane, track.stream(), from, host);
-                return orders.end(lane, &track, worked);
+                return orders.end(&track, worked);
             }
             if pinned
                 && orders.is_asynchronous()
@@ -479,7 +479,7 @@ impl Call<'_> {
                 let track = orders.begin(lane)?;
                 let to = Start::Device(to.on_device(destination));
                 let worked = way.go(lane, track.stream(), self.job, from, to);
-                return orders.end(lane, &track, worked);
+                return orders.end(&track, worked);
             }
             refuse_capture(capturing)?;
             orders.settle()?;

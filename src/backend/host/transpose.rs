@@ -17,8 +17,9 @@ mod x86;
 use std::mem::MaybeUninit;
 
 pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size, reach};
-#[cfg(target_arch = "x86_64")]
-use self::stage::Stage;
+#[cfg(test)]
+pub use self::stage::STAGE;
+pub use self::stage::Stage;
 use super::isa::Isa;
 
 /// A matrix to transpose, or a part of one.

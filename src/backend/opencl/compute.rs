@@ -5,6 +5,7 @@ use std::ptr::{null, null_mut};
 
 use opencl3::memory::{
     CL_MEM_COPY_HOST_PTR, CL_MEM_HOST_PTR, CL_MEM_READ_ONLY, CL_MEM_READ_WRITE, CL_MEM_USE_HOST_PTR,
+    CL_MEM_WRITE_ONLY,
 };
 use opencl3::types::*;
 
@@ -29,11 +30,21 @@ pub unsafe fn launches(
     (to, to_first): (&Buffer, u64),
 ) -> Option<Launches> {
     // SAFETY: as the caller says.
-    let usable = unsafe { is_aligned(from) && is_aligned(to) };
-    if !lane.has_groups || to.flags & CL_MEM_READ_ONLY != 0 || !usable {
+    let usable = unsafe { is_usable(lane, from, false) && is_usable(lane, to, true) };
+    if !usable {
         return None;
     }
     Launches::of(job, from_first, to_first)
+}
+
+/// Whether kernels of a lane may read, or write, a buffer.
+///
+/// # Safety
+/// The buffer is valid.
+pub unsafe fn is_usable(lane: &Lane, buffer: &Buffer, to_write: bool) -> bool {
+    let forbids = if to_write { CL_MEM_READ_ONLY } else { CL_MEM_WRITE_ONLY };
+    // SAFETY: as the caller says.
+    lane.has_groups && buffer.flags & forbids == 0 && unsafe { is_aligned(buffer) }
 }
 
 /// Does them. The event says when it is done; where a value may be lost it is.

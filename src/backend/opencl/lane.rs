@@ -14,7 +14,9 @@ use opencl3::types::*;
 use super::devices::Device;
 use super::driver::{Functions, call, info, make};
 use super::program::Programs;
+use super::stage::Pinned;
 use crate::backend::kernels::GROUP;
+use crate::backend::staging::Rings;
 use crate::error::Result;
 
 /// A device of a context, with an in-order queue. It keeps its context alive, and is kept itself by
@@ -36,6 +38,8 @@ pub struct Lane {
     pub has_groups: bool,
     /// Those that have been used.
     pub programs: Programs,
+    /// What the host's memory meets the device's through.
+    pub rings: Rings<Pinned>,
 }
 
 // SAFETY: contexts and queues may be used from any thread.
@@ -97,6 +101,7 @@ impl Lane {
                 computes: !is_processor(f, device),
                 has_groups: has_groups(f, device),
                 programs: Programs::new(f),
+                rings: Rings::new(),
             })
         };
         lanes.push(Arc::downgrade(&lane));
@@ -136,6 +141,8 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        // Slots are unmapped while there is a queue.
+        drop(std::mem::take(&mut self.rings));
         self.programs.release();
         // SAFETY: both are ours, and released once. What a release fails with changes nothing here.
         unsafe {

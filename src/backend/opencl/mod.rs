@@ -4,8 +4,9 @@
 //! A `cl_mem` is asked what it is (`buffer`); what is done in its context is done on a queue of our own
 //! (`lane`). Runs and rectangles of bytes are copied by the driver (`direct`), unless the device works in
 //! the host's memory. All else within a context is done by kernels (`compute`, `program`), unless the device
-//! is the host's processor. There, and between the host and a device, buffers are mapped and the host's
-//! kernels work on them (`map`).
+//! is the host's processor. There buffers are mapped and the host's kernels work on them (`map`); so is what
+//! has no kernel. Between the host and a device with memory of its own, other jobs go through pinned slots
+//! (`stage`).
 
 mod buffer;
 mod compute;
@@ -15,6 +16,7 @@ mod driver;
 mod lane;
 mod map;
 mod program;
+mod stage;
 
 use std::ffi::c_void;
 use std::fmt;
@@ -204,7 +206,10 @@ impl Backend for OpenCl {
                 Some(done) => done,
                 None => match computed(job, before, after, streams.asynchronous)? {
                     Some(done) => done,
-                    None => mapped(job, before, after)?,
+                    None => match staged(job, before, after)? {
+                        Some(()) => Vec::new(),
+                        None => mapped(job, before, after)?,
+                    },
                 },
             };
             orders.after(&to, done, streams.asynchronous)
@@ -519,6 +524,35 @@ unsafe fn computed(
         events.extend(handles(also_after));
         let done = compute::run(&launches, job, lane, buffer, other, &events)?;
         Ok(Some(vec![(lane.clone(), done)]))
+    }
+}
+
+/// Does a job between the host and a device with memory of its own, and waits. None: nothing was done.
+///
+/// # Safety
+/// As [`Backend::transfer`].
+unsafe fn staged(
+    job: &Transfer<'_>,
+    (from, source, after): Side<'_>,
+    (to, destination, also_after): Side<'_>,
+) -> Result<Option<()>> {
+    let (up, host, place, end, events) = match (from, to) {
+        (End::Host, End::Device { .. }) => (true, source, destination, to, also_after),
+        (End::Device { .. }, End::Host) => (false, destination, source, from, after),
+        _ => return Ok(None),
+    };
+    let End::Device { buffer, lane } = end else { return Ok(None) };
+    if lane.unified {
+        return Ok(None);
+    }
+    // SAFETY: the caller vouches for both sides.
+    unsafe {
+        let Some(packing) = stage::packing(job, lane, up, buffer) else { return Ok(None) };
+        // Whoever has slots must not wait for others.
+        for event in events {
+            lane.wait(event)?;
+        }
+        stage::cross(job, lane, packing, up, host.address(), (buffer, place.byte_offset))
     }
 }
 

@@ -14,31 +14,32 @@ func main() {
 	for index := range pixels {
 		pixels[index] = uint8(index)
 	}
-	picture, err := arraybridge.Wrap(pixels, arraybridge.Dims{Shape: []int64{3, 2, 4}, Strides: []int64{1, 12, 3}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer picture.Close()
-
 	// [readme]
-	float32s := arraybridge.Options{DataType: arraybridge.DataTypeOf[float32](), Layout: arraybridge.LayoutC}
-	planes, report, err := picture.Copy(float32s) // one pass
-	if err != nil {
-		log.Fatal(err)
+	picture, err := arraybridge.Wrap(pixels, arraybridge.Dims{Shape: []int64{3, 2, 4}, Strides: []int64{1, 12, 3}})
+	if err == nil {
+		planes, err := arraybridge.Values[float32](picture, arraybridge.Options{}) // cast and transposed in one pass
+		fmt.Println(planes[:4], err)
 	}
-	defer planes.Close() // or leave it to the garbage collector
-	err = arraybridge.View(planes, func(values []float32) error {
-		_, err := fmt.Println(report, values[:4])
-		return err
-	})
 	// [/readme]
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer picture.Close() // or leave it to the garbage collector
 
-	// A slice of Go's own, transposed and cast on the way.
-	mine, err := arraybridge.Values[float64](picture, arraybridge.Options{})
-	fmt.Println(mine[:4], err)
+	// The library's own memory, lent to a function.
+	float32s := arraybridge.Options{DataType: arraybridge.DataTypeOf[float32](), Layout: arraybridge.LayoutC}
+	planes, report, err := picture.Copy(float32s)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer planes.Close()
+	err = arraybridge.View(planes, func(values []float32) error {
+		_, err := fmt.Println(report, values[:4])
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	_, _, err = picture.Convert(arraybridge.Options{DataType: float32s.DataType, Copy: arraybridge.CopyNever})
 	fmt.Println(errors.Is(err, arraybridge.ErrCopyRequired), err)

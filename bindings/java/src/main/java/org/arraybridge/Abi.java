@@ -124,7 +124,7 @@ final class Abi {
     static final class DLDevice {
         private DLDevice() {}
 
-        static final int SIZE = 8;
+        static final int BYTES = 8;
         static final int DEVICE_TYPE = 0;
         static final int DEVICE_ID = 4;
     }
@@ -133,7 +133,7 @@ final class Abi {
     static final class DLDataType {
         private DLDataType() {}
 
-        static final int SIZE = 4;
+        static final int BYTES = 4;
         static final int CODE = 0;
         static final int BITS = 1;
         static final int LANES = 2;
@@ -143,7 +143,7 @@ final class Abi {
     static final class DLTensor {
         private DLTensor() {}
 
-        static final int SIZE = 48;
+        static final int BYTES = 48;
         static final int DATA = 0;
         static final int DEVICE_DEVICE_TYPE = 8;
         static final int DEVICE_DEVICE_ID = 12;
@@ -160,7 +160,7 @@ final class Abi {
     static final class DLManagedTensorVersioned {
         private DLManagedTensorVersioned() {}
 
-        static final int SIZE = 80;
+        static final int BYTES = 80;
         static final int VERSION_MAJOR = 0;
         static final int VERSION_MINOR = 4;
         static final int MANAGER_CTX = 8;
@@ -182,7 +182,7 @@ final class Abi {
     static final class AbContextOptions {
         private AbContextOptions() {}
 
-        static final int SIZE = 16;
+        static final int BYTES = 16;
         static final int STRUCT_SIZE = 0;
         static final int NUM_THREADS = 4;
         static final int STAGING_BYTES = 8;
@@ -192,7 +192,7 @@ final class Abi {
     static final class AbError {
         private AbError() {}
 
-        static final int SIZE = 512;
+        static final int BYTES = 512;
         static final int STRUCT_SIZE = 0;
         static final int CODE = 4;
         static final int NATIVE_CODE = 8;
@@ -204,7 +204,7 @@ final class Abi {
     static final class AbBackendInfo {
         private AbBackendInfo() {}
 
-        static final int SIZE = 296;
+        static final int BYTES = 296;
         static final int STRUCT_SIZE = 0;
         static final int AVAILABLE = 4;
         static final int NAME = 8;
@@ -217,7 +217,7 @@ final class Abi {
     static final class AbDeviceInfo {
         private AbDeviceInfo() {}
 
-        static final int SIZE = 192;
+        static final int BYTES = 192;
         static final int STRUCT_SIZE = 0;
         static final int RESERVED = 4;
         static final int DEVICE_DEVICE_TYPE = 8;
@@ -234,7 +234,7 @@ final class Abi {
     static final class AbPointerInfo {
         private AbPointerInfo() {}
 
-        static final int SIZE = 32;
+        static final int BYTES = 32;
         static final int STRUCT_SIZE = 0;
         static final int MEMORY = 4;
         static final int DEVICE_DEVICE_TYPE = 8;
@@ -247,7 +247,7 @@ final class Abi {
     static final class AbTensorInfo {
         private AbTensorInfo() {}
 
-        static final int SIZE = 64;
+        static final int BYTES = 64;
         static final int STRUCT_SIZE = 0;
         static final int FLAGS = 4;
         static final int DEVICE_DEVICE_TYPE = 8;
@@ -268,7 +268,7 @@ final class Abi {
     static final class AbAllocator {
         private AbAllocator() {}
 
-        static final int SIZE = 24;
+        static final int BYTES = 24;
         static final int USER = 0;
         static final int ALLOCATE = 8;
         static final int DEALLOCATE = 16;
@@ -278,7 +278,7 @@ final class Abi {
     static final class AbConvertOptions {
         private AbConvertOptions() {}
 
-        static final int SIZE = 64;
+        static final int BYTES = 64;
         static final int STRUCT_SIZE = 0;
         static final int FLAGS = 4;
         static final int DEVICE_DEVICE_TYPE = 8;
@@ -300,7 +300,7 @@ final class Abi {
     static final class AbReport {
         private AbReport() {}
 
-        static final int SIZE = 48;
+        static final int BYTES = 48;
         static final int STRUCT_SIZE = 0;
         static final int ROUTE = 4;
         static final int REASONS = 8;
