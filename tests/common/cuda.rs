@@ -202,6 +202,7 @@ impl Desk {
 
     /// Pinned memory with these bytes.
     pub fn pinned(&self, bytes: &[u8]) -> Buffer {
+        let bytes = if bytes.is_empty() { &[0] } else { bytes };
         let mut address = 0;
         cu!(cuMemHostAlloc(&mut address, bytes.len(), 1));
         let buffer = Buffer { address, size: bytes.len(), free: Free::Host, context: self.context };
@@ -211,6 +212,7 @@ impl Desk {
 
     /// Managed memory with these bytes.
     pub fn managed(&self, bytes: &[u8]) -> Buffer {
+        let bytes = if bytes.is_empty() { &[0] } else { bytes };
         let mut address = 0;
         cu!(cuMemAllocManaged(&mut address, bytes.len(), 1));
         let buffer = Buffer { address, size: bytes.len(), free: Free::Device, context: self.context };
