@@ -65,13 +65,35 @@ programs! {
     detect
     detect_pointer
     dtype
+    lies
     plan
     process
+    readme
     refusals
     struct_size
     threads
     versions
     wrap_legacy
+}
+
+/// What throws through the library ends the process, the same way in every build.
+#[cfg(unix)]
+#[test]
+fn exceptions_end_the_process() {
+    use std::os::unix::process::ExitStatusExt;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = folder.path().join("throws");
+    let library = common::library("so");
+    let mut compiler = Command::new(std::env::var("CXX").unwrap_or_else(|_| "c++".into()));
+    compiler.arg("-std=c++11").args(common::WARNINGS).arg("-I").arg(common::include());
+    compiler.arg(common::c_sources().join("throws.cpp")).arg(&library).arg("-o").arg(&program);
+    compiler.arg(format!("-Wl,-rpath,{}", library.parent().expect("a folder of the library").display()));
+    common::succeed_silently(&mut compiler);
+    common::succeed_silently(Command::new(&program).arg("nothing"));
+    for which in ["release", "copy", "shared", "owner", "allocate", "deallocate"] {
+        let out = common::output(Command::new(&program).arg(which));
+        assert_eq!(out.status.signal(), Some(libc::SIGABRT), "{which}: {}", out.status);
+    }
 }
 
 #[test]

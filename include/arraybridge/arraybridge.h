@@ -948,7 +948,8 @@ ab_status ab_to_legacy(struct DLManagedTensorVersioned *source,
                        struct ab_error *error);
 
 /**
- * Calls the tensor's deleter if there is one; NULL is allowed. Safe for any DLPack major version.
+ * Calls the tensor's deleter if there is one; NULL is allowed. Safe for any DLPack major version. A deleter or
+ * allocator that throws a C++ exception ends the process, as it would in a function that is noexcept.
  */
 void ab_release(struct DLManagedTensorVersioned *tensor);
 

@@ -22,6 +22,11 @@ pub struct Allocator {
     pub deallocate: DeallocateFn,
 }
 
+/// As which they are called, so that a C++ exception ends the process at the boundary, where otherwise the
+/// behaviour would be undefined.
+type ThrowingAllocate = unsafe extern "C-unwind" fn(*mut c_void, i32, i32, usize, usize, i64) -> *mut c_void;
+type ThrowingDeallocate = unsafe extern "C-unwind" fn(*mut c_void, i32, i32, *mut c_void, usize, i64);
+
 /// `(user, device_type, device_id, size, alignment, stream)`
 pub type AllocateFn = unsafe extern "C" fn(*mut c_void, i32, i32, usize, usize, i64) -> *mut c_void;
 /// `(user, device_type, device_id, pointer, size, stream)`
@@ -94,9 +99,11 @@ impl Memory {
             return Err(error);
         };
         let DLDevice { device_type, device_id } = device;
-        // SAFETY: the caller gave this function for this use.
-        let pointer =
-            unsafe { (allocator.allocate)(allocator.user, device_type, device_id, bytes, align, stream) };
+        // SAFETY: the caller gave this function for this use. The types differ by unwinding only.
+        let pointer = unsafe {
+            let allocate = std::mem::transmute::<AllocateFn, ThrowingAllocate>(allocator.allocate);
+            allocate(allocator.user, device_type, device_id, bytes, align, stream)
+        };
         let pointer = NonNull::new(pointer.cast()).ok_or(error)?;
         let memory = Memory { pointer, size: bytes, origin: Origin::Caller { allocator, device, stream } };
         let address = memory.address() as usize;
@@ -133,9 +140,11 @@ impl Drop for Memory {
             // It gives itself back.
             Origin::Pages(_) | Origin::Device { .. } => {}
             Origin::Caller { allocator, device, stream } => {
-                // SAFETY: it came from this allocator, and goes back once.
+                // SAFETY: it came from this allocator, and goes back once. The types differ by unwinding only.
                 unsafe {
-                    (allocator.deallocate)(
+                    let deallocate =
+                        std::mem::transmute::<DeallocateFn, ThrowingDeallocate>(allocator.deallocate);
+                    deallocate(
                         allocator.user,
                         device.device_type,
                         device.device_id,

@@ -9,7 +9,9 @@ use super::raw::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION,
     DLPACK_MINOR_VERSION, DLPackVersion, DLTensor, device_type,
 };
+use super::view::TensorView;
 use crate::backend::Memory;
+use crate::dtype::is_subbyte;
 use crate::error::{Error, Result};
 
 /// What a tensor keeps alive.
@@ -47,12 +49,22 @@ impl Keep {
                 Keep::Memory(memory) => drop(memory),
                 Keep::Owner { owner, release } => {
                     if let Some(release) = release {
-                        release(owner);
+                        std::mem::transmute::<unsafe extern "C" fn(_), throwing::Release>(release)(owner);
                     }
                 }
             }
         }
     }
+}
+
+/// Foreign functions that nobody may throw through, but C++ can: as these types, an exception ends the process
+/// at the boundary, where otherwise the behaviour would be undefined.
+pub(crate) mod throwing {
+    use super::{DLManagedTensor, DLManagedTensorVersioned, c_void};
+
+    pub type Deleter = unsafe extern "C-unwind" fn(*mut DLManagedTensorVersioned);
+    pub type LegacyDeleter = unsafe extern "C-unwind" fn(*mut DLManagedTensor);
+    pub type Release = unsafe extern "C-unwind" fn(*mut c_void);
 }
 
 /// Calls a tensor's deleter, if it has one. Safe for any major version: the deleter's place is part
@@ -64,10 +76,10 @@ pub unsafe fn release(tensor: *mut DLManagedTensorVersioned) {
     if tensor.is_null() {
         return;
     }
-    // SAFETY: not NULL, so a managed tensor.
+    // SAFETY: not NULL, so a managed tensor. The types differ by unwinding only.
     unsafe {
         if let Some(deleter) = (&raw const (*tensor).deleter).read_unaligned() {
-            deleter(tensor);
+            std::mem::transmute::<unsafe extern "C" fn(_), throwing::Deleter>(deleter)(tensor);
         }
     }
 }
@@ -80,10 +92,10 @@ pub unsafe fn release_legacy(tensor: *mut DLManagedTensor) {
     if tensor.is_null() {
         return;
     }
-    // SAFETY: not NULL, so a managed tensor.
+    // SAFETY: not NULL, so a managed tensor. The types differ by unwinding only.
     unsafe {
         if let Some(deleter) = (&raw const (*tensor).deleter).read_unaligned() {
-            deleter(tensor);
+            std::mem::transmute::<unsafe extern "C" fn(_), throwing::LegacyDeleter>(deleter)(tensor);
         }
     }
 }
@@ -207,6 +219,36 @@ impl<T: Generation> Managed<T> {
             NonNull::new_unchecked(&raw mut (*block).tensor)
         }
     }
+}
+
+/// A managed tensor over a view's own memory. What it keeps alive is asked for once nothing can fail.
+pub fn share<T: Generation>(
+    view: &TensorView<'_>,
+    flags: u64,
+    keep: impl FnOnce() -> Keep,
+) -> Result<NonNull<T>> {
+    let tensor = Managed::allocate(view.shape.len())?;
+    let parts = Parts {
+        data: view.data,
+        device: view.device,
+        dtype: view.dtype,
+        shape: view.shape,
+        strides: view.strides,
+        byte_offset: view.byte_offset,
+        flags,
+    };
+    Ok(tensor.finish(parts, keep()))
+}
+
+/// Whether the older generation, which has no flags, can carry a tensor.
+pub fn check_legacy(view: &TensorView<'_>) -> Result<()> {
+    if view.is_read_only() {
+        return Err(Error::LegacyReadOnly);
+    }
+    if view.is_padded() && is_subbyte(view.dtype) {
+        return Err(Error::LegacyPadded { dtype: view.dtype });
+    }
+    Ok(())
 }
 
 impl<T: Generation> Drop for Managed<T> {

@@ -1,9 +1,9 @@
 //! The one way in and out of every function: a closure in, a status out.
 
-use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::types::*;
 use crate::error::{Error, Excerpt, Result};
@@ -48,38 +48,109 @@ pub fn quietly<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     guarded(body).unwrap_or(fallback)
 }
 
-thread_local! {
-    /// How many bodies of ours this thread is in.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-}
-
 fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, Excerpt> {
     silence_panics();
-    DEPTH.with(|depth| {
-        depth.set(depth.get() + 1);
-        let outcome = catch_unwind(AssertUnwindSafe(body));
-        depth.set(depth.get() - 1);
-        outcome.map_err(|payload| {
-            let text = payload.downcast_ref::<&str>().copied();
-            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-            Excerpt::new(text.unwrap_or("a panic without a text"))
-        })
+    let depth = depth::get();
+    depth::set(depth + 1);
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    depth::set(depth);
+    outcome.map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Excerpt::new(text.unwrap_or("a panic without a text"))
     })
+}
+
+/// How many bodies of ours the calling thread is in.
+///
+/// Not a thread_local: the first use of one in a library that was opened later allocates, and ends the
+/// process where that fails. Where a key cannot be had, panics are shown.
+#[cfg(unix)]
+mod depth {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    const NONE: u64 = u64::MAX;
+    static KEY: AtomicU64 = AtomicU64::new(NONE);
+
+    fn key() -> Option<libc::pthread_key_t> {
+        let key = KEY.load(Ordering::Acquire);
+        if key != NONE { Some(key as libc::pthread_key_t) } else { make_key() }
+    }
+
+    #[cold]
+    fn make_key() -> Option<libc::pthread_key_t> {
+        let mut made = 0;
+        // SAFETY: the key is written to a place of ours; what another thread has made first is used.
+        unsafe {
+            if libc::pthread_key_create(&mut made, None) != 0 {
+                return None;
+            }
+            match KEY.compare_exchange(NONE, made.into(), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => Some(made),
+                Err(key) => {
+                    libc::pthread_key_delete(made);
+                    Some(key as libc::pthread_key_t)
+                }
+            }
+        }
+    }
+
+    #[inline]
+    pub fn get() -> usize {
+        // SAFETY: the key is never deleted.
+        key().map_or(0, |key| unsafe { libc::pthread_getspecific(key) }.addr())
+    }
+
+    #[inline]
+    pub fn set(depth: usize) {
+        if let Some(key) = key() {
+            // SAFETY: as above; the value is only a number.
+            unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(depth)) };
+        }
+    }
+}
+
+/// How many bodies of ours the calling thread is in.
+#[cfg(not(unix))]
+mod depth {
+    use std::cell::Cell;
+
+    thread_local! {
+        static DEPTH: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub fn get() -> usize {
+        DEPTH.try_with(Cell::get).unwrap_or(0)
+    }
+
+    pub fn set(depth: usize) {
+        let _ = DEPTH.try_with(|place| place.set(depth));
+    }
 }
 
 /// Nothing is printed, not even of a bug: it is told in the error. Panics elsewhere in a program that
 /// links this crate are shown as before.
 fn silence_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let previous = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if DEPTH.try_with(Cell::get).unwrap_or(0) == 0 {
-                previous(info);
-            }
-        }));
-    });
+    // No Once: a child could find it begun by a thread that it does not have, and wait.
+    static SILENT: AtomicBool = AtomicBool::new(false);
+    static PREVIOUS: OnceLock<Hook> = OnceLock::new();
+    // A thread that is unwinding may not change the hook.
+    if SILENT.load(Ordering::Relaxed) || std::thread::panicking() || SILENT.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // Neither this nor the hook below has anything to allocate for.
+    let _ = PREVIOUS.set(std::panic::take_hook());
+    std::panic::set_hook(Box::new(|info| {
+        if depth::get() == 0
+            && let Some(previous) = PREVIOUS.get()
+        {
+            previous(info);
+        }
+    }));
 }
+
+/// What shows panics.
+type Hook = Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Send + Sync>;
 
 /// An error's number.
 fn status_of(error: &Error) -> ab_status {
@@ -91,26 +162,32 @@ fn status_of(error: &Error) -> ab_status {
         | Error::Flags { .. }
         | Error::NdimDiffers { .. }
         | Error::ShapeDiffers { .. }
-        | Error::AllocatorMisaligned { .. } => AB_E_INVALID_ARGUMENT,
+        | Error::AllocatorMisaligned { .. }
+        | Error::BeyondSlice { .. } => AB_E_INVALID_ARGUMENT,
         Error::Tensor { .. } => AB_E_INVALID_TENSOR,
         Error::DlpackVersion { .. } | Error::StructTooNew { .. } => AB_E_VERSION,
         Error::NoBackend { .. }
         | Error::DeviceId { .. }
         | Error::ConsumerDevice { .. }
         | Error::NoSuchDevice { .. }
-        | Error::DeclaredDevice { .. } => AB_E_UNSUPPORTED_DEVICE,
+        | Error::DeclaredDevice { .. }
+        | Error::NotOnHost { .. } => AB_E_UNSUPPORTED_DEVICE,
         Error::LegacyPadded { .. }
         | Error::Cast { .. }
         | Error::Lanes { .. }
         | Error::DtypeText { .. }
-        | Error::ConsumerDtype { .. } => AB_E_UNSUPPORTED_DTYPE,
-        Error::ConsumerShape { .. } | Error::ConsumerLayout { .. } => AB_E_UNSUPPORTED_LAYOUT,
+        | Error::ConsumerDtype { .. }
+        | Error::ElementType { .. } => AB_E_UNSUPPORTED_DTYPE,
+        Error::ConsumerShape { .. }
+        | Error::ConsumerLayout { .. }
+        | Error::NotRowMajor
+        | Error::Misaligned { .. } => AB_E_UNSUPPORTED_LAYOUT,
         Error::Unavailable { .. } => AB_E_BACKEND_UNAVAILABLE,
         Error::CopyRequired { .. } | Error::BorrowedSource => AB_E_COPY_REQUIRED,
         Error::DestinationReadOnly | Error::LegacyReadOnly => AB_E_READ_ONLY,
         Error::DestinationOverlaps | Error::SourceOverlaps => AB_E_OVERLAP,
         Error::OutOfMemory { .. } => AB_E_OUT_OF_MEMORY,
-        Error::Driver { .. } => AB_E_DEVICE,
+        Error::Driver { .. } | Error::DriverLog { .. } => AB_E_DEVICE,
         Error::CastingRule { .. } | Error::ValueLost { .. } => AB_E_LOSSY,
         Error::Internal(_) => AB_E_INTERNAL,
     }

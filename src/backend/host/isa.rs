@@ -1,6 +1,6 @@
 //! Which instructions the kernels use, chosen when the first one runs.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A set of instructions. Those of other architectures are never chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,15 @@ impl Isa {
     /// The best that this processor has, or what the environment variable `ARRAYBRIDGE_ISA` names if
     /// the processor has it.
     pub fn get() -> Isa {
-        static CHOSEN: OnceLock<Isa> = OnceLock::new();
-        *CHOSEN.get_or_init(|| {
-            let named = std::env::var("ARRAYBRIDGE_ISA").ok();
-            named.and_then(|name| Isa::named(&name)).unwrap_or_else(Isa::best)
-        })
+        // No OnceLock: after a fork one could wait for a thread that is gone. All come to the same.
+        static CHOSEN: AtomicUsize = AtomicUsize::new(Isa::NAMES.len());
+        let chosen = CHOSEN.load(Ordering::Relaxed);
+        if let Some((_, isa)) = Isa::NAMES.get(chosen) {
+            return *isa;
+        }
+        let isa = from_environment().and_then(Isa::named).unwrap_or_else(Isa::best);
+        CHOSEN.store(isa as usize, Ordering::Relaxed);
+        isa
     }
 
     /// The one with a name, if the processor has it.
@@ -71,6 +75,23 @@ impl Isa {
             #[allow(unreachable_patterns)]
             _ => false,
         }
+    }
+}
+
+/// What `ARRAYBRIDGE_ISA` says. Not by the standard library, which allocates a copy.
+fn from_environment() -> Option<&'static str> {
+    #[cfg(unix)]
+    {
+        // SAFETY: the name is a C string, and so is what is found: part of the process's environment, of
+        // which only the comparison that follows reads.
+        unsafe {
+            let value = libc::getenv(c"ARRAYBRIDGE_ISA".as_ptr());
+            if value.is_null() { None } else { std::ffi::CStr::from_ptr(value).to_str().ok() }
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        None
     }
 }
 

@@ -4,18 +4,19 @@
 //! (`walk`), and handed as rows and matrices to a kernel (`kernel`), which is made of copies (`copy`),
 //! transposes (`transpose`), casts (`cast`, `float`) and elements within bytes (`bits`). Everything
 //! that gains by it is compiled for several sets of instructions (`isa`). Large results come from huge
-//! pages (`pages`).
+//! pages (`pages`). What the system tells is read without allocating (`system`).
 
 mod bits;
 mod cast;
 mod copy;
-mod float;
+pub(super) mod float;
 mod fuse;
 mod isa;
 mod kernel;
 pub(super) mod pages;
 mod split;
-mod threads;
+mod system;
+pub(super) mod threads;
 mod transpose;
 mod walk;
 
@@ -55,8 +56,8 @@ impl Backend for Host {
 
     fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {
         let (total_memory, free_memory) = memory_sizes();
-        let model = processor_model();
-        let name = model.as_deref().unwrap_or(std::env::consts::ARCH);
+        let mut room = [0; 1024];
+        let name = processor_model(&mut room).unwrap_or(std::env::consts::ARCH);
         show(DeviceInfo { device: DEVICE, total_memory, free_memory }, &name);
     }
 
@@ -139,7 +140,8 @@ fn larger_elements(mut axes: &[Axis], mut size: u64) -> (&[Axis], u64) {
 
 /// Total and available bytes; 0: unknown.
 fn memory_sizes() -> (u64, u64) {
-    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return (0, 0) };
+    let mut room = [0; 512];
+    let Some(text) = system::read(c"/proc/meminfo", &mut room) else { return (0, 0) };
     let field = |name: &str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
         rest.trim_start_matches(':').trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
@@ -148,10 +150,11 @@ fn memory_sizes() -> (u64, u64) {
     (bytes("MemTotal"), bytes("MemAvailable"))
 }
 
-fn processor_model() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+/// Written to `room`; None: unknown.
+fn processor_model(room: &mut [u8]) -> Option<&str> {
+    let text = system::read(c"/proc/cpuinfo", room)?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
+    Some(line.split_once(':')?.1.trim())
 }
 
 /// Whether the process has a page at the address.
@@ -177,7 +180,12 @@ fn is_mapped(address: u64) -> bool {
 fn a_device_driver_is_loaded() -> bool {
     #[cfg(unix)]
     {
-        [c"libcuda.so.1", c"libamdhip64.so", c"libze_loader.so.1"].iter().any(|name| {
+        #[cfg(feature = "cuda")]
+        let asked = super::cuda::knows_addresses();
+        #[cfg(not(feature = "cuda"))]
+        let asked = false;
+        let libraries = [c"libcuda.so.1", c"libamdhip64.so", c"libze_loader.so.1"];
+        libraries[usize::from(asked)..].iter().any(|name| {
             // SAFETY: NOLOAD opens nothing; what it returns is closed at once.
             unsafe {
                 let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);

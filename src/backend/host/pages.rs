@@ -177,8 +177,9 @@ fn huge_pages() -> bool {
     static FOUND: AtomicU8 = AtomicU8::new(0);
     match FOUND.load(Ordering::Relaxed) {
         0 => {
-            let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-            let found = setting.is_ok_and(|text| text.contains('[') && !text.contains("[never]"));
+            let mut room = [0; 64];
+            let setting = super::system::read(c"/sys/kernel/mm/transparent_hugepage/enabled", &mut room);
+            let found = setting.is_some_and(|text| text.contains('[') && !text.contains("[never]"));
             FOUND.store(if found { YES } else { NO }, Ordering::Relaxed);
             found
         }

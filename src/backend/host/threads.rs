@@ -14,6 +14,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(any(not(unix), test))]
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,8 +54,8 @@ pub fn available() -> usize {
     if found != 0 && for_processors == processors && now.wrapping_sub(second) < KEEP_SECONDS {
         return threads;
     }
-    // Reads the affinity again, and the quota's files.
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(processors);
+    // Not the standard library's count of processors, which ends the process where memory is short.
+    let threads = super::system::quota().min(processors);
     let found = now << (2 * FIELD) | (processors as u64) << FIELD | threads as u64;
     FOUND.store(found, Ordering::Relaxed);
     threads

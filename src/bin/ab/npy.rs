@@ -4,7 +4,6 @@
 //! writes, and allocates what a header claims before looking at the file.
 
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 
 use arraybridge::DLDataType;
@@ -37,7 +36,11 @@ const FOREIGN: char = if cfg!(target_endian = "little") { '>' } else { '<' };
 impl Array {
     /// Reads a file's header, and checks that the file is as long as it claims. `named` says what the
     /// elements are, whatever the header does. Also returns where the array starts.
-    pub fn read(file: &mut File, file_bytes: u64, named: Option<DLDataType>) -> Result<(Array, u64), String> {
+    pub fn read(
+        file: &mut impl Read,
+        file_bytes: u64,
+        named: Option<DLDataType>,
+    ) -> Result<(Array, u64), String> {
         let mut front = [0; 8];
         file.read_exact(&mut front).map_err(|_| "is not a .npy file: it is too short".to_owned())?;
         if !front.starts_with(MAGIC) {

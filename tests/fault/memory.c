@@ -1,0 +1,395 @@
+/* Makes every allocation fail in turn: the first, the second, and so on to the last of each scenario, alone and
+ * with all that follow it. Each time in a new process, where the library has done nothing yet. Whatever fails,
+ * the status says so, the source is as it was, nothing leaks, and the next call works.
+ *
+ * Run with the path of the library, which is opened as languages do it, and the name of a scenario; "own" behind
+ * it counts the library's own allocations only, for scenarios that go through a driver's. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "../c/check.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the allocator ---- */
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void *__libc_memalign(size_t, size_t);
+extern void __libc_free(void *);
+
+static long left = -1;      /* allocations until one fails; below 0: none does */
+static int all_that_follow; /* that too */
+static long fired;          /* how many have failed */
+static long seen;           /* how many were asked for since armed */
+static int armed;
+static int own_only;
+static uintptr_t own_begin, own_end;
+static long live, mapped; /* blocks and mapped bytes that are out */
+
+#define ADD(counter, n) __atomic_add_fetch(&(counter), n, __ATOMIC_SEQ_CST)
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+static int fails(uintptr_t caller) {
+  long at;
+  if (!__atomic_load_n(&armed, __ATOMIC_SEQ_CST)) return 0;
+  if (own_only && (caller < own_begin || caller >= own_end)) return 0;
+  at = ADD(seen, 1) - 1;
+  if (left < 0 || at < left || (at > left && !all_that_follow)) return 0;
+  ADD(fired, 1);
+  errno = ENOMEM;
+  return 1;
+}
+
+static void *counted(void *block) {
+  if (block != NULL) ADD(live, 1);
+  return block;
+}
+
+void *malloc(size_t size) { return fails(CALLER) ? NULL : counted(__libc_malloc(size)); }
+void *calloc(size_t n, size_t size) { return fails(CALLER) ? NULL : counted(__libc_calloc(n, size)); }
+void *memalign(size_t align, size_t size) { return fails(CALLER) ? NULL : counted(__libc_memalign(align, size)); }
+void *aligned_alloc(size_t align, size_t size) { return fails(CALLER) ? NULL : counted(__libc_memalign(align, size)); }
+
+int posix_memalign(void **out, size_t align, size_t size) {
+  if (fails(CALLER)) return ENOMEM;
+  *out = counted(__libc_memalign(align, size));
+  return *out == NULL ? ENOMEM : 0;
+}
+
+void *realloc(void *block, size_t size) {
+  void *moved;
+  if (fails(CALLER)) return NULL;
+  moved = __libc_realloc(block, size);
+  if (block == NULL) counted(moved);
+  return moved;
+}
+
+void free(void *block) {
+  if (block != NULL) ADD(live, -1);
+  __libc_free(block);
+}
+
+void *mmap(void *at, size_t size, int protection, int flags, int file, off_t offset) {
+  void *start;
+  if (fails(CALLER)) return MAP_FAILED;
+  start = (void *)syscall(SYS_mmap, at, size, protection, flags, file, offset);
+  if (start != MAP_FAILED) ADD(mapped, (long)size);
+  return start;
+}
+
+int munmap(void *start, size_t size) {
+  ADD(mapped, -(long)size);
+  return (int)syscall(SYS_munmap, start, size);
+}
+
+/* Threads need memory too. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+  static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+  if (fails(CALLER)) return EAGAIN;
+  if (real == NULL) *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+  return real(thread, attributes, start, argument);
+}
+
+/* ---- the library ---- */
+
+#define FUNCTIONS(f) \
+  f(ab_convert) f(ab_copy) f(ab_copy_into) f(ab_plan) f(ab_detect) f(ab_detect_pointer) f(ab_wrap) f(ab_from_legacy) \
+  f(ab_to_legacy) f(ab_release) f(ab_release_legacy) f(ab_context_create) f(ab_context_release) f(ab_list_backends) \
+  f(ab_list_devices) f(ab_dtype_parse) f(ab_dtype_format) f(ab_report_describe) f(ab_status_name)
+
+#define DECLARE(name) static __typeof__(&name) p_##name;
+FUNCTIONS(DECLARE)
+
+/* For check.h, which is written for programs that are linked with the library. */
+const char *ab_status_name(ab_status status) { return p_ab_status_name(status); }
+
+static int find_range(struct dl_phdr_info *info, size_t size, void *path) {
+  (void)size;
+  if (info->dlpi_name == NULL || strcmp(info->dlpi_name, path) != 0) return 0;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+    if (part->p_type != PT_LOAD || !(part->p_flags & PF_X)) continue;
+    own_begin = info->dlpi_addr + part->p_vaddr;
+    own_end = own_begin + part->p_memsz;
+  }
+  return 1;
+}
+
+static void open_library(char *path) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  CHECK_AT(__FILE__, __LINE__, library != NULL, "%s", dlerror());
+#define FIND(name) \
+  *(void **)&p_##name = dlsym(library, #name); \
+  CHECK(p_##name != NULL);
+  FUNCTIONS(FIND)
+  dl_iterate_phdr(find_range, path);
+  CHECK(own_end > own_begin);
+}
+
+/* ---- scenarios: each returns the first failure, with everything released ---- */
+
+enum { LARGE = 18 << 20, MEDIUM = 5 << 20 };
+static uint8_t *bytes, *other; /* LARGE of each */
+
+static source s;
+static ab_report report = {.struct_size = sizeof report};
+
+/* What a call that failed must have left behind. */
+static ab_status failed(ab_status status, const void *out) {
+  CHECK_EQ(status, error.code);
+  CHECK_AT(__FILE__, __LINE__, status == AB_E_OUT_OF_MEMORY, "%d: %s", status, error.message);
+  CHECK(message_has("memory"));
+  CHECK(out == NULL);
+  CHECK_EQ(s.deleted, 0);
+  return status;
+}
+
+static ab_status convert(DLDataType dtype, int64_t n, const ab_convert_options *extra, int device) {
+  ab_convert_options options = extra != NULL ? *extra : keep_all();
+  managed *out = NULL;
+  ab_status status;
+  options.dtype = dtype;
+  options.device.device_type = (DLDeviceType)device;
+  source_set(&s, bytes, U8, 1, DIMS(n), NULL);
+  status = p_ab_convert(NULL, &s.tensor, &options, &out, &report, poisoned_error());
+  if (status != AB_OK) return failed(status, out);
+  if (device <= 1 && dtype.bits == 32) CHECK_EQ(((float *)out->dl_tensor.data)[n - 1], (n - 1) & 0xFF);
+  p_ab_release(out);
+  CHECK_EQ(s.deleted, 1);
+  return AB_OK;
+}
+
+static ab_status shares(void) {
+  managed *out = NULL, *again = NULL;
+  DLManagedTensor *legacy = NULL;
+  ab_status status;
+  source_set(&s, bytes, U8, 1, DIMS(100), NULL);
+  status = p_ab_convert(NULL, &s.tensor, NULL, &out, &report, poisoned_error());
+  if (status != AB_OK) return failed(status, out);
+  status = p_ab_to_legacy(out, &legacy, poisoned_error());
+  if (status != AB_OK) {
+    failed(status, legacy);
+    p_ab_release(out);
+    CHECK_EQ(s.deleted, 1);
+    return status;
+  }
+  status = p_ab_from_legacy(legacy, &again, poisoned_error());
+  if (status != AB_OK) {
+    failed(status, again);
+    p_ab_release_legacy(legacy);
+  } else {
+    p_ab_release(again);
+  }
+  CHECK_EQ(s.deleted, 1);
+  return status;
+}
+
+static int released;
+static void release_owner(void *owner) { ++*(int *)owner; }
+
+static ab_status wraps(void) {
+  managed *out = NULL;
+  ab_status status;
+  released = 0;
+  source_set(&s, bytes, U8, 1, DIMS(100), NULL);
+  status = p_ab_wrap(&s.tensor.dl_tensor, 0, &released, release_owner, &out, poisoned_error());
+  if (status != AB_OK) {
+    CHECK_EQ(released, 0);
+    return failed(status, out);
+  }
+  p_ab_release(out);
+  CHECK_EQ(released, 1);
+  return AB_OK;
+}
+
+static ab_status small(void) { return convert(F32, 100, NULL, 1); }
+static ab_status medium(void) { return convert(F32, MEDIUM / 4, NULL, 1); }
+static ab_status large(void) { return convert(F32, LARGE / 2 + 3, NULL, 1); }
+
+static ab_status aligned(void) {
+  ab_convert_options options = keep_all();
+  options.alignment = 1 << 24;
+  options.copy = AB_COPY_ALWAYS;
+  return convert(U8, MEDIUM, &options, 1);
+}
+
+static ab_status transposes(void) {
+  managed *out = NULL;
+  ab_convert_options options = keep_all();
+  ab_status status;
+  options.layout = AB_LAYOUT_F;
+  source_set(&s, bytes, U8, 2, DIMS(3000, 1701), NULL);
+  status = p_ab_copy(NULL, &s.tensor.dl_tensor, 0, &options, &out, &report, poisoned_error());
+  if (status != AB_OK) return failed(status, out);
+  CHECK_EQ(((uint8_t *)out->dl_tensor.data)[1 + 7 * 3000], (1701 + 7) & 0xFF);
+  p_ab_release(out);
+  return AB_OK;
+}
+
+static ab_status copies_into(void) {
+  static source to;
+  ab_status status;
+  /* So much that threads share it. */
+  source_set(&s, bytes, U8, 1, DIMS(LARGE), NULL);
+  source_set(&to, other, U8, 1, DIMS(LARGE), NULL);
+  status = p_ab_copy_into(NULL, &s.tensor.dl_tensor, 0, &to.tensor.dl_tensor, 0, NULL, &report, poisoned_error());
+  return status == AB_OK ? AB_OK : failed(status, NULL);
+}
+
+static ab_status contexts(void) {
+  ab_context *context = NULL;
+  managed *out = NULL;
+  ab_convert_options options = to_dtype(F64);
+  ab_status status = p_ab_context_create(NULL, &context, poisoned_error());
+  s.deleted = 0;
+  if (status != AB_OK) return failed(status, context);
+  source_set(&s, bytes, U8, 1, DIMS(100), NULL);
+  status = p_ab_convert(context, &s.tensor, &options, &out, NULL, poisoned_error());
+  p_ab_context_release(context);
+  if (status != AB_OK) return failed(status, out);
+  CHECK_EQ(((double *)out->dl_tensor.data)[99], 99);
+  p_ab_release(out);
+  return AB_OK;
+}
+
+/* Nothing here needs memory: it works without any. */
+static ab_status without(void) {
+  ab_tensor_info info;
+  ab_pointer_info where;
+  DLDataType dtype;
+  ab_convert_options options = to_dtype(F32);
+  managed *out = (managed *)bytes;
+  char text[64];
+  info.struct_size = sizeof info;
+  where.struct_size = sizeof where;
+  source_set(&s, bytes, U8, 1, DIMS(100), NULL);
+  EXPECT(AB_OK, p_ab_detect(&s.tensor.dl_tensor, 0, &info, &error));
+  EXPECT(AB_OK, p_ab_plan(NULL, &s.tensor.dl_tensor, 0, &options, &report, &error));
+  CHECK(p_ab_report_describe(&report, text, sizeof text) > 0);
+  EXPECT(AB_OK, p_ab_detect_pointer(NULL, bytes, &where, &error));
+  EXPECT(AB_OK, p_ab_dtype_parse("float32", &dtype, &error));
+  EXPECT(AB_E_UNSUPPORTED_DTYPE, p_ab_dtype_parse("no such dtype at all", &dtype, &error));
+  CHECK(p_ab_dtype_format(&dtype, text, sizeof text) == 7);
+  options.copy = AB_COPY_NEVER;
+  EXPECT(AB_E_COPY_REQUIRED, p_ab_convert(NULL, &s.tensor, &options, &out, NULL, &error));
+  CHECK(out == NULL);
+  s.tensor.dl_tensor.ndim = -1;
+  EXPECT(AB_E_INVALID_TENSOR, p_ab_convert(NULL, &s.tensor, NULL, &out, NULL, &error));
+  CHECK_EQ(s.deleted, 0);
+  return AB_OK;
+}
+
+static ab_status lists(void) {
+  static ab_backend_info backends[8];
+  static ab_device_info devices[8];
+  size_t count = 0;
+  backends[0].struct_size = sizeof *backends;
+  devices[0].struct_size = sizeof *devices;
+  EXPECT(AB_OK, p_ab_list_backends(NULL, backends, COUNT(backends), &count, &error));
+  CHECK(count >= 3);
+  EXPECT(AB_OK, p_ab_list_devices(NULL, devices, COUNT(devices), &count, &error));
+  CHECK(count >= 1);
+  CHECK(devices[0].name[0] != 0);
+  return AB_OK;
+}
+
+static const struct {
+  const char *name;
+  ab_status (*run)(void);
+} SCENARIOS[] = {
+    {"shares", shares},     {"wraps", wraps},         {"small", small},           {"medium", medium},
+    {"large", large},       {"aligned", aligned},     {"transposes", transposes}, {"copies_into", copies_into},
+    {"contexts", contexts}, {"without", without},     {"lists", lists},
+};
+
+/* ---- children ---- */
+
+typedef struct outcome {
+  long seen, fired, live, mapped;
+} outcome;
+
+static outcome *shared;
+
+static void arm(long nth, int all) {
+  left = nth;
+  all_that_follow = all;
+  seen = fired = 0;
+  __atomic_store_n(&armed, 1, __ATOMIC_SEQ_CST);
+}
+
+static void disarm(void) { __atomic_store_n(&armed, 0, __ATOMIC_SEQ_CST); }
+
+/* Fails the nth allocation of a scenario in a new process; nth below 0: none. */
+static outcome in_child(ab_status (*scenario)(void), long nth, int all) {
+  int status = 0;
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    ab_status first;
+    alarm(120);
+    live = mapped = 0;
+    arm(nth, all);
+    first = scenario();
+    shared->seen = seen;
+    shared->fired = fired;
+    disarm();
+    CHECK(first == AB_OK || fired > 0);
+    /* The next calls work, and give all of it back. */
+    for (int i = 0; i < 2; i++) {
+      CHECK_EQ(scenario(), AB_OK);
+      for (int64_t at = 0; at < MEDIUM; at += 4099) CHECK_EQ(bytes[at], at & 0xFF);
+    }
+    shared->live = live;
+    shared->mapped = mapped;
+    _exit(0);
+  }
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK_AT(__FILE__, __LINE__, WIFEXITED(status) && WEXITSTATUS(status) == 0,
+           "allocation %ld%s: the child's status is %#x", nth, all ? " and all that follow" : "", status);
+  return *shared;
+}
+
+int main(int argc, char **argv) {
+  ab_status (*scenario)(void) = NULL;
+  long survived = 0;
+  outcome whole;
+
+  CHECK(argc == 3 || argc == 4);
+  for (size_t i = 0; i < COUNT(SCENARIOS); i++)
+    if (strcmp(SCENARIOS[i].name, argv[2]) == 0) scenario = SCENARIOS[i].run;
+  CHECK(scenario != NULL);
+  own_only = argc == 4;
+  bytes = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  other = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(bytes != MAP_FAILED && other != MAP_FAILED && (void *)shared != MAP_FAILED);
+  for (int64_t i = 0; i < LARGE; i++) bytes[i] = (uint8_t)i;
+  open_library(argv[1]);
+
+  whole = in_child(scenario, -1, 0);
+  for (int all = 0; all < 2; all++) {
+    for (long nth = 0;; nth++) {
+      outcome done = in_child(scenario, nth, all);
+      if (done.fired == 0) break;
+      survived += 1;
+      CHECK_AT(__FILE__, __LINE__, done.live <= whole.live, "allocation %ld: %ld blocks are out, and without it %ld",
+               nth, done.live, whole.live);
+      CHECK_AT(__FILE__, __LINE__, done.mapped <= whole.mapped, "allocation %ld: %ld bytes are mapped, and without it %ld",
+               nth, done.mapped, whole.mapped);
+      CHECK(nth < 2000);
+    }
+  }
+  printf("%s: %ld failures of %ld allocations\n", argv[2], survived, whole.seen);
+  return 0;
+}
