@@ -1,7 +1,7 @@
 //! What calls share: limits of threads and staging memory, and the backends.
 
-use crate::backend::{self, Backend, Errand, PointerInfo, Streams};
-use crate::dlpack::raw::DLDevice;
+use crate::backend::{self, Backend, Errand, Place, PointerInfo, Streams};
+use crate::dlpack::raw::{DLDevice, device_type};
 use crate::dlpack::view::{TensorView, is_host_readable};
 use crate::error::{Error, Result};
 use crate::plan::{ConvertOptions, Plan, Step};
@@ -101,12 +101,38 @@ impl Context {
             target: plan.target.device,
             streams: Streams::of(options),
         };
-        self.transferring(plan)?.admit(&errand, plan.route)
+        let backend = self.transferring(plan)?;
+        let Some(receiver) = self.receiving(plan)? else {
+            return backend.admit(&errand, plan.route);
+        };
+        let (before, after) = errand.streams.through_host();
+        let host = backend::host::DEVICE;
+        let there = Errand { destination: None, target: host, streams: before, ..errand };
+        backend.admit(&there, Route::Download)?;
+        let middle =
+            Place { device: host, data: 0, byte_offset: 0, begin: 0, end: 0, dense: true, fresh: false };
+        receiver.admit(&Errand { source: &middle, streams: after, ..errand }, Route::Upload)?;
+        Ok(Route::Staged)
+    }
+
+    /// The backend that takes over on the host what the one of [`Context::transferring`] has brought there.
+    /// None: that one does it all.
+    pub(crate) fn receiving(&self, plan: &Plan) -> Result<Option<&'static dyn Backend>> {
+        let to = plan.target.device;
+        if plan.route == Route::Staged && plan.from.device_type != to.device_type {
+            return backend::for_device(to).map(Some);
+        }
+        Ok(None)
     }
 
     /// The backend that does a plan's transfer.
     pub(crate) fn transferring(&self, plan: &Plan) -> Result<&'static dyn Backend> {
         match plan.route {
+            // A device may be at work there.
+            Route::Host if is_shared(plan.from) || is_shared(plan.target.device) => {
+                let shared = if is_shared(plan.from) { plan.from } else { plan.target.device };
+                Ok(backend::for_device(shared).unwrap_or(&backend::host::Host))
+            }
             Route::ZeroCopy | Route::Host => Ok(&backend::host::Host),
             Route::Upload => backend::for_device(plan.target.device),
             _ => backend::for_device(plan.from),
@@ -115,16 +141,29 @@ impl Context {
 
     #[cold]
     fn verify_pointer(&self, declared: DLDevice, source: &TensorView<'_>) -> Result<()> {
-        if !is_host_readable(declared) {
+        if !is_host_readable(declared) || is_shared(declared) {
             let backend = backend::for_device(declared)?;
             if !source.facts.is_empty() {
                 backend.verify(&source.place())?;
             }
         }
         let info = source.address().and_then(|address| self.detect_pointer(address));
+        let is_there = |found: DLDevice| match declared.device_type {
+            // The host and every device reach it.
+            device_type::CPU => is_shared(found),
+            device_type::CUDA => found.device_type == device_type::CUDA_MANAGED,
+            _ => false,
+        };
         match info.and_then(|info| info.device) {
-            Some(found) if found != declared => Err(Error::DeclaredDevice { declared, found }),
+            Some(found) if found != declared && !is_there(found) => {
+                Err(Error::DeclaredDevice { declared, found })
+            }
             _ => Ok(()),
         }
     }
+}
+
+/// Whether memory is the host's and a CUDA device's.
+fn is_shared(device: DLDevice) -> bool {
+    matches!(device.device_type, device_type::CUDA_HOST | device_type::CUDA_MANAGED)
 }

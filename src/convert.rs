@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::backend::job::{Rules, Side, most_axes};
-use crate::backend::{self, Memory, Place, Streams, Transfer, Wanted};
+use crate::backend::{self, Backend, Memory, Place, Streams, Transfer, Wanted};
 use crate::context::Context;
 use crate::dlpack::managed::{Keep, Managed, Parts, release};
 use crate::dlpack::raw::{
@@ -11,9 +11,9 @@ use crate::dlpack::raw::{
 };
 use crate::dlpack::view::{TensorView, is_host_readable};
 use crate::dtype::{Casting, Storage};
-use crate::error::Result;
-use crate::layout::{self, Axis, MAX_NDIM};
-use crate::plan::{self, ConvertOptions, Plan};
+use crate::error::{Error, Result};
+use crate::layout::{self, Axis, MAX_NDIM, Order};
+use crate::plan::{self, ConvertOptions, NEW_MEMORY_ALIGNMENT, Plan};
 use crate::report::{Report, Route};
 
 /// Plans a conversion and checks that its backends are there.
@@ -53,7 +53,7 @@ pub unsafe fn convert(
         return Ok((result.finish(parts, Keep::Versioned(source)), report));
     }
     // SAFETY: the view is readable, as the caller says.
-    let result = unsafe { copied(context, view, &plan, options)? };
+    let result = unsafe { copied(context, view, &plan, options, true)? };
     // SAFETY: the caller gave it up, and its data is no longer read.
     unsafe { release(source.as_ptr()) };
     Ok((result, report))
@@ -71,7 +71,7 @@ pub unsafe fn copy(
     let mut plan = plan::copy(view, options)?;
     plan.route = context.admit(&plan, options, view, None)?;
     // SAFETY: the view is readable, as the caller says.
-    Ok((unsafe { copied(context, view, &plan, options)? }, Report::from(&plan)))
+    Ok((unsafe { copied(context, view, &plan, options, false)? }, Report::from(&plan)))
 }
 
 /// Copies into memory that is there.
@@ -91,7 +91,9 @@ pub unsafe fn copy_into(
         let side =
             Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };
         // SAFETY: the caller vouches for both, and the plan has refused overlap.
-        unsafe { transfer(context, &plan, source, side, &destination.place(), options)? };
+        unsafe {
+            transfer(context, &plan, source, side, &destination.place(), Streams::of(options), options)?
+        };
     }
     Ok(Report::from(&plan))
 }
@@ -105,6 +107,7 @@ unsafe fn copied(
     view: &TensorView<'_>,
     plan: &Plan,
     options: &ConvertOptions,
+    gives_up: bool,
 ) -> Result<NonNull<DLManagedTensorVersioned>> {
     let target = &plan.target;
     let ndim = view.shape.len();
@@ -154,8 +157,9 @@ unsafe fn copied(
         fresh: options.allocator.is_none(),
     };
     let side = Side { dtype: target.dtype, padded: target.padded, strides };
+    let streams = Streams { gives_up, ..Streams::of(options) };
     // SAFETY: the view is readable, and the memory new and as large as the plan says.
-    unsafe { transfer(context, plan, view, side, &place, options)? };
+    unsafe { transfer(context, plan, view, side, &place, streams, options)? };
     parts.data = memory.address();
     Ok(result.finish(parts, Keep::Memory(memory)))
 }
@@ -170,30 +174,107 @@ unsafe fn transfer(
     view: &TensorView<'_>,
     destination: Side<'_>,
     place: &Place,
+    streams: Streams,
     options: &ConvertOptions,
 ) -> Result<()> {
     let source = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
-    let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
-    let backend = context.transferring(plan)?;
-    let (from, streams) = (&view.place(), Streams::of(options));
-    let run = |room: &mut [Axis]| {
-        // SAFETY: as the caller says.
-        unsafe {
-            if source.dtype != destination.dtype
-                && let Some(job) = Transfer::clearing(view.shape, destination, room)
-            {
-                backend.transfer(&job, from, place, &streams)?;
-            }
-            let mut job = Transfer::new(view.shape, source, destination, rules, room);
-            job.threads = context.options().num_threads;
-            backend.transfer(&job, from, place, &streams)
+    let job = Job { context, shape: view.shape, options };
+    let (from, backend) = (view.place(), context.transferring(plan)?);
+    // SAFETY: as the caller says.
+    unsafe {
+        match context.receiving(plan)? {
+            None => job.run(backend, (source, &from), (destination, place), &streams),
+            Some(other) => job.through_host((backend, source, &from), (other, destination, place), &streams),
         }
-    };
-    // Room for as many axes as most tensors have costs less to clear.
-    const FEW: usize = 8;
-    if view.shape.len() <= FEW {
-        run(&mut [Axis::default(); most_axes(FEW)])
-    } else {
-        run(&mut [Axis::default(); most_axes(MAX_NDIM)])
+    }
+}
+
+/// What the transfers of a conversion have in common.
+struct Job<'a> {
+    context: &'a Context,
+    shape: &'a [i64],
+    options: &'a ConvertOptions,
+}
+
+impl Job<'_> {
+    /// Has a backend move the elements from one side to the other.
+    ///
+    /// # Safety
+    /// As [`transfer`].
+    unsafe fn run(
+        &self,
+        backend: &dyn Backend,
+        (source, from): (Side<'_>, &Place),
+        (destination, to): (Side<'_>, &Place),
+        streams: &Streams,
+    ) -> Result<()> {
+        let (shape, options) = (self.shape, self.options);
+        let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
+        let run = |room: &mut [Axis]| {
+            // SAFETY: as the caller says.
+            unsafe {
+                if source.dtype != destination.dtype
+                    && let Some(job) = Transfer::clearing(shape, destination, room)
+                {
+                    backend.transfer(&job, from, to, streams)?;
+                }
+                let mut job = Transfer::new(shape, source, destination, rules, room);
+                job.threads = self.context.options().num_threads;
+                job.staging_bytes = self.context.options().staging_bytes;
+                backend.transfer(&job, from, to, streams)
+            }
+        };
+        // Room for as many axes as most tensors have costs less to clear.
+        const FEW: usize = 8;
+        if shape.len() <= FEW {
+            run(&mut [Axis::default(); most_axes(FEW)])
+        } else {
+            run(&mut [Axis::default(); most_axes(MAX_NDIM)])
+        }
+    }
+
+    /// Between the devices of two backends, neither of which reaches the other's memory: by way of the
+    /// host's, in whichever dtype is shorter.
+    ///
+    /// # Safety
+    /// As [`transfer`].
+    #[cold]
+    unsafe fn through_host(
+        &self,
+        (sender, source, from): (&dyn Backend, Side<'_>, &Place),
+        (receiver, destination, to): (&dyn Backend, Side<'_>, &Place),
+        streams: &Streams,
+    ) -> Result<()> {
+        let storage = |side: &Side<'_>| Storage::of(side.dtype, side.padded);
+        let short = if storage(&destination).bits < storage(&source).bits { destination } else { source };
+        let mut strides = [0; MAX_NDIM];
+        let strides = &mut strides[..self.shape.len()];
+        layout::dense_strides(self.shape, destination.strides, Order::Keep, strides);
+        let middle = Side { strides, ..short };
+        let device = backend::host::DEVICE;
+        let too_much = Error::OutOfMemory { device, bytes: u64::MAX, alignment: NEW_MEMORY_ALIGNMENT };
+        let count = layout::num_elements(self.shape).ok_or(too_much)?;
+        let size = storage(&middle).num_bytes(count).ok_or(too_much)?;
+        let mut memory = Memory::on_host(device, size, NEW_MEMORY_ALIGNMENT)?;
+        let whole_bytes = storage(&middle).is_bytes();
+        if !whole_bytes {
+            memory.clear();
+        }
+        let data = memory.address();
+        let place = Place {
+            device,
+            data,
+            byte_offset: 0,
+            begin: 0,
+            end: size as i64,
+            dense: whole_bytes,
+            fresh: true,
+        };
+        let (before, after) = streams.through_host();
+        // SAFETY: the memory is as large as the middle, and as the caller says.
+        unsafe {
+            self.run(sender, (source, from), (middle, &place), &before)?;
+            self.run(receiver, (middle, &Place { fresh: false, ..place }), (destination, to), &after)
+        }
     }
 }

@@ -44,6 +44,9 @@ pub enum Error {
     )]
     AllocatorMisaligned { address: usize, alignment: usize },
 
+    #[error("strides reach from element {begin} to element {end} of a slice of {len}")]
+    BeyondSlice { begin: i64, end: i64, len: usize },
+
     // AB_E_INVALID_TENSOR
     #[error("{role}.{problem}")]
     Tensor { role: &'static str, problem: TensorProblem },
@@ -73,8 +76,12 @@ pub enum Error {
     NoSuchDevice { device: DLDevice, count: usize, kind: &'static str },
     #[error("device is {declared}, but the driver says that data is on {found}")]
     DeclaredDevice { declared: DLDevice, found: DLDevice },
+    #[error("device is {device}: the host cannot read it; convert to cpu:0, or copy with to_vec")]
+    NotOnHost { device: DLDevice },
 
     // AB_E_UNSUPPORTED_DTYPE
+    #[error("dtype is {dtype}: expected {expected}; convert to it first")]
+    ElementType { dtype: DLDataType, expected: DLDataType },
     #[error("dtype {from} cannot be cast to {to}: {which} is copied, never cast")]
     Cast { from: DLDataType, to: DLDataType, which: DLDataType },
     #[error("dtype {to} has {} lanes and the tensor's {from} has {}: a cast needs equal lanes", to.lanes, from.lanes)]
@@ -94,6 +101,10 @@ pub enum Error {
     ConsumerShape { name: &'static str, refusal: Refusal },
     #[error("layout AB_LAYOUT_F: {name} takes row-major tensors only; ask for AB_LAYOUT_C or AB_LAYOUT_ANY")]
     ConsumerLayout { name: &'static str },
+    #[error("strides are not row-major: convert with LayoutPolicy::C, or copy with to_vec")]
+    NotRowMajor,
+    #[error("data is {address:#x}, which is not aligned as {dtype} must be: copy with to_vec")]
+    Misaligned { address: u64, dtype: DLDataType },
 
     // AB_E_BACKEND_UNAVAILABLE
     #[error("{backend}: {why} ({device} was asked for)")]
@@ -126,6 +137,8 @@ pub enum Error {
     // AB_E_DEVICE
     #[error("{call}: {name} ({code})")]
     Driver { call: &'static str, name: &'static str, code: i64 },
+    #[error("{call}: {name} ({code}): {log}")]
+    DriverLog { call: &'static str, name: &'static str, code: i64, log: &'static str },
 
     // AB_E_LOSSY
     #[error("casting is {rule}, which does not allow {from} to {to}; AB_CAST_UNSAFE does")]
@@ -142,7 +155,7 @@ impl Error {
     /// The driver's own number for what failed; 0: it was no driver.
     pub fn native_code(&self) -> i64 {
         match self {
-            Error::Driver { code, .. } => *code,
+            Error::Driver { code, .. } | Error::DriverLog { code, .. } => *code,
             _ => 0,
         }
     }

@@ -1,5 +1,29 @@
-//! Brings any DLPack tensor to the device, dtype and layout that the caller needs: zero copy whenever
-//! that is physically possible, else in one pass.
+//! Brings any [DLPack](https://dmlc.github.io/dlpack/latest/) tensor to the device, dtype and layout that
+//! the caller needs: zero copy whenever that is physically possible, else in one pass.
+//!
+//! ```
+//! use arraybridge::{LayoutPolicy, To, View, copy, detect, info::Info};
+//!
+//! let pixels = vec![10u8, 20, 30, 11, 21, 31]; // two RGB pixels
+//! let planes = View::strided(&pixels, &[3, 2], &[1, 3], 0)?; // channels first, by strides
+//! assert!(detect(&planes).is(Info::F_CONTIGUOUS));
+//!
+//! let (planes, report) = copy(&planes, &To::new().element::<f32>().layout(LayoutPolicy::C))?;
+//! assert_eq!(planes.as_slice::<f32>()?, [10.0, 11.0, 20.0, 21.0, 30.0, 31.0]);
+//! assert_eq!(report.to_string(), "host, 1 pass, 6 B read, 24 B written (requested, dtype, layout)");
+//! # Ok::<(), arraybridge::Error>(())
+//! ```
+//!
+//! [`Tensor`] owns, [`View`] and [`ViewMut`] borrow, [`To`] says what a result must be; [`convert()`], [`copy`],
+//! [`copy_into`], [`plan()`] and [`detect`] do what the C functions of these names do, and [`tensor`] has the
+//! whole list. Tensors of other libraries come in by [`Tensor::from_raw`] and go out by
+//! [`Tensor::into_raw`], as plain DLPack. Everything may be used from many threads at once, and sent to
+//! others. Every failure is an [`Error`] whose message names the field, its value and what would have worked.
+//!
+//! Features: `cuda` and `opencl` (default; the drivers are found at run time), `ndarray` (arrays of that
+//! crate in and out without copying), `cli` (the tool `ab`).
+//!
+//! # How it is made
 //!
 //! There is one way through the library, for every call:
 //!
@@ -23,6 +47,7 @@
 //! | [`report`] | routes and reasons, and the words for them |
 //! | [`context`] | limits, backends, the default context |
 //! | [`backend`] | the one table that the host, CUDA and OpenCL fill, and the job that they get |
+//! | [`info`] | what a tensor is, for those who ask |
 //! | [`error`] | what can go wrong |
 //! | [`tensor`] | the Rust API over all of it |
 //!
@@ -36,6 +61,7 @@ pub mod dlpack;
 pub mod dtype;
 pub mod error;
 pub mod ffi;
+pub mod info;
 pub mod layout;
 pub mod plan;
 pub mod report;
@@ -43,10 +69,11 @@ pub mod tensor;
 
 pub use context::{Context, ContextOptions};
 pub use dlpack::raw::{DLDataType, DLDevice};
+pub use dtype::Casting;
 pub use error::{Error, Result};
 pub use plan::{ConvertOptions, CopyPolicy, LayoutPolicy};
 pub use report::Report;
-pub use tensor::{Tensor, convert, copy, plan};
+pub use tensor::{Element, Rejected, Tensor, To, View, ViewMut, convert, copy, copy_into, detect, plan};
 
 /// The crate's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

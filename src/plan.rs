@@ -88,6 +88,29 @@ impl ConvertOptions {
         dst_stream: 0,
         allocator: None,
     };
+
+    /// Whether every value is one that it may have.
+    pub fn check(&self) -> Result<()> {
+        const LARGEST_ALIGNMENT: u32 = 1 << 30;
+        let refuse = |name, value: u32, expected| Err(Error::Option { name, value: value.into(), expected });
+        if let Some(dtype) = self.dtype {
+            if dtype.bits == 0 {
+                return refuse("options.dtype.bits", 0, "the bits of a scalar");
+            }
+            if dtype.lanes == 0 {
+                return refuse("options.dtype.lanes", 0, "1 unless the type is a vector");
+            }
+        }
+        let alignment = self.alignment;
+        if alignment != 0 && (!alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT) {
+            return refuse("options.alignment", alignment, "0 or a power of two up to 1073741824");
+        }
+        if self.consumers & !consumers::ALL != 0 {
+            let (value, known) = (self.consumers.into(), consumers::ALL.into());
+            return Err(Error::Flags { name: "options.consumers", value, known });
+        }
+        Ok(())
+    }
 }
 
 impl Default for ConvertOptions {

@@ -68,6 +68,7 @@ programs! {
     lies
     plan
     process
+    readme
     refusals
     struct_size
     threads

@@ -1,8 +1,9 @@
-"""Builds the library with cargo and puts it, its headers and CMake files beside the Python code."""
+"""Builds the library with cargo and puts it, its headers and package files beside the Python code."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,21 +32,39 @@ def build_library() -> Path:
     return target / "release" / LIBRARY
 
 
+def write_package_files(lib: Path) -> None:
+    """Fills in the templates of cmake/, which find the library and the headers by where they are themselves."""
+    version = re.search(r'^version = "(.+)"', (CRATE / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert version, "Cargo.toml has a version"
+    settings = {
+        "@ARRAYBRIDGE_VERSION@": version[1],
+        "@ARRAYBRIDGE_LIB_TO_INCLUDE@": "../include",
+        "@ARRAYBRIDGE_LIBS_PRIVATE@": "",  # the static library is not here
+    }
+    for template in (*(CRATE / "cmake").glob("arraybridge*.in"), CRATE / "cmake/arraybridge-targets.cmake"):
+        name = template.name.removesuffix(".in")
+        folder = lib / ("pkgconfig" if name.endswith(".pc") else "cmake/arraybridge")
+        text = template.read_text(encoding="utf-8")
+        for placeholder, value in settings.items():
+            text = text.replace(placeholder, value)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
 class BuildExt(build_ext):
-    """Adds the library, headers and CMake files, then compiles the native module against them."""
+    """Adds the library, headers, CMake and pkg-config files, then compiles the native module against them."""
 
     def run(self) -> None:
         package = PACKAGE if self.inplace else Path(self.build_lib) / "arraybridge"
         files = {
             build_library(): package / "lib" / LIBRARY,
-            CRATE / "include/arraybridge/arraybridge.h": package / "include/arraybridge/arraybridge.h",
-            CRATE / "include/arraybridge/dlpack.h": package / "include/arraybridge/dlpack.h",
         }
-        for template in (HERE / "cmake").iterdir():
-            files[template] = package / "lib/cmake/arraybridge" / template.name
+        for header in (CRATE / "include/arraybridge").iterdir():
+            files[header] = package / "include/arraybridge" / header.name
         for source, destination in files.items():
             destination.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, destination)
+        write_package_files(package / "lib")
         for extension in self.extensions:
             extension.library_dirs.append(str(package / "lib"))
         super().run()

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use super::{Backend, DeviceInfo, Memory, Place, PointerInfo, Streams, Transfer, Wanted};
-use crate::dlpack::raw::{DLDevice, device_type};
+use crate::dlpack::raw::DLDevice;
+#[cfg(not(all(feature = "cuda", feature = "opencl")))]
+use crate::dlpack::raw::device_type;
 use crate::error::{Error, Result};
 
-/// A backend that this build or this version lacks.
+/// A backend that this build lacks.
 pub struct Absent {
     name: &'static str,
     device_types: &'static [i32],
@@ -14,14 +16,11 @@ pub struct Absent {
 }
 
 /// CUDA devices, pinned and managed memory.
+#[cfg(not(feature = "cuda"))]
 pub const CUDA: Absent = Absent {
     name: "cuda",
     device_types: &[device_type::CUDA, device_type::CUDA_HOST, device_type::CUDA_MANAGED],
-    why: if cfg!(feature = "cuda") {
-        "this version has no CUDA transfers yet"
-    } else {
-        "built without the feature \"cuda\""
-    },
+    why: "built without the feature \"cuda\"",
 };
 
 /// OpenCL devices.

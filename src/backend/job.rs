@@ -71,6 +71,8 @@ pub struct Transfer<'a> {
     pub work: Work,
     /// How many threads of the host may work on it; 0: as many as the process may run on.
     pub threads: u32,
+    /// Pinned staging memory of a device that it may make, in bytes; 0: the default.
+    pub staging_bytes: u64,
 }
 
 /// How many axes a job of `ndim` has at most: lanes and the parts of complex numbers make one each.
@@ -101,7 +103,7 @@ impl<'a> Transfer<'a> {
             } else {
                 Work::MoveBits { bits, room: to.bits }
             };
-            return Transfer { folded, work, threads: 0 };
+            return Transfer { folded, work, threads: 0, staging_bytes: 0 };
         }
 
         let (Some(mut from_scalar), Some(mut to_scalar)) =
@@ -131,7 +133,7 @@ impl<'a> Transfer<'a> {
         let folded = Folded::new(axes(shape, source, destination, steps).chain(inner), room);
         let Rules { saturate, exact } = rules;
         let cast = Cast { from: from_scalar, to: to_scalar, from_bits, to_bits, saturate, exact };
-        Transfer { folded, work: Work::Cast(cast), threads: 0 }
+        Transfer { folded, work: Work::Cast(cast), threads: 0, staging_bytes: 0 }
     }
 
     /// The job that goes before a cast to lanes that leave bits of their element over: it clears all of
@@ -143,7 +145,7 @@ impl<'a> Transfer<'a> {
             return None;
         }
         let folded = Folded::new(axes(shape, destination, destination, (0, bits as i64)), room);
-        Some(Transfer { folded, work: Work::MoveBits { bits: 0, room: bits }, threads: 0 })
+        Some(Transfer { folded, work: Work::MoveBits { bits: 0, room: bits }, threads: 0, staging_bytes: 0 })
     }
 }
 

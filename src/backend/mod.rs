@@ -1,11 +1,16 @@
 //! What moves bytes. A backend knows no DLPack and no policy: it gets a folded job.
 
 pub mod absent;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod host;
 pub mod job;
+pub mod kernels;
 mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod staging;
 
 use std::fmt;
 
@@ -89,6 +94,8 @@ pub struct Streams {
     pub destination: i64,
     /// Return once the work is ordered on `destination`.
     pub asynchronous: bool,
+    /// The source goes back to its owner when the call returns, who may not know of the streams.
+    pub gives_up: bool,
 }
 
 impl Streams {
@@ -98,7 +105,17 @@ impl Streams {
             source: options.src_stream,
             destination: options.dst_stream,
             asynchronous: options.asynchronous,
+            gives_up: false,
         }
+    }
+}
+
+impl Streams {
+    /// Those of the two halves of a way through the host, whose memory nobody else has.
+    pub fn through_host(&self) -> (Streams, Streams) {
+        let nothing = -1;
+        let synchronous = Streams { asynchronous: false, gives_up: true, ..*self };
+        (Streams { destination: nothing, ..synchronous }, Streams { source: nothing, ..synchronous })
     }
 }
 
@@ -189,7 +206,11 @@ pub fn all() -> &'static [&'static dyn Backend] {
     const OPENCL: &dyn Backend = &opencl::OpenCl;
     #[cfg(not(feature = "opencl"))]
     const OPENCL: &dyn Backend = &absent::OPENCL;
-    &[&host::Host, &absent::CUDA, OPENCL]
+    #[cfg(feature = "cuda")]
+    const CUDA: &dyn Backend = &cuda::Cuda;
+    #[cfg(not(feature = "cuda"))]
+    const CUDA: &dyn Backend = &absent::CUDA;
+    &[&host::Host, CUDA, OPENCL]
 }
 
 /// The backend that serves a device, if it is usable here.

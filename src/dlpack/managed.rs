@@ -9,7 +9,9 @@ use super::raw::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION,
     DLPACK_MINOR_VERSION, DLPackVersion, DLTensor, device_type,
 };
+use super::view::TensorView;
 use crate::backend::Memory;
+use crate::dtype::is_subbyte;
 use crate::error::{Error, Result};
 
 /// What a tensor keeps alive.
@@ -217,6 +219,36 @@ impl<T: Generation> Managed<T> {
             NonNull::new_unchecked(&raw mut (*block).tensor)
         }
     }
+}
+
+/// A managed tensor over a view's own memory. What it keeps alive is asked for once nothing can fail.
+pub fn share<T: Generation>(
+    view: &TensorView<'_>,
+    flags: u64,
+    keep: impl FnOnce() -> Keep,
+) -> Result<NonNull<T>> {
+    let tensor = Managed::allocate(view.shape.len())?;
+    let parts = Parts {
+        data: view.data,
+        device: view.device,
+        dtype: view.dtype,
+        shape: view.shape,
+        strides: view.strides,
+        byte_offset: view.byte_offset,
+        flags,
+    };
+    Ok(tensor.finish(parts, keep()))
+}
+
+/// Whether the older generation, which has no flags, can carry a tensor.
+pub fn check_legacy(view: &TensorView<'_>) -> Result<()> {
+    if view.is_read_only() {
+        return Err(Error::LegacyReadOnly);
+    }
+    if view.is_padded() && is_subbyte(view.dtype) {
+        return Err(Error::LegacyPadded { dtype: view.dtype });
+    }
+    Ok(())
 }
 
 impl<T: Generation> Drop for Managed<T> {

@@ -162,26 +162,32 @@ fn status_of(error: &Error) -> ab_status {
         | Error::Flags { .. }
         | Error::NdimDiffers { .. }
         | Error::ShapeDiffers { .. }
-        | Error::AllocatorMisaligned { .. } => AB_E_INVALID_ARGUMENT,
+        | Error::AllocatorMisaligned { .. }
+        | Error::BeyondSlice { .. } => AB_E_INVALID_ARGUMENT,
         Error::Tensor { .. } => AB_E_INVALID_TENSOR,
         Error::DlpackVersion { .. } | Error::StructTooNew { .. } => AB_E_VERSION,
         Error::NoBackend { .. }
         | Error::DeviceId { .. }
         | Error::ConsumerDevice { .. }
         | Error::NoSuchDevice { .. }
-        | Error::DeclaredDevice { .. } => AB_E_UNSUPPORTED_DEVICE,
+        | Error::DeclaredDevice { .. }
+        | Error::NotOnHost { .. } => AB_E_UNSUPPORTED_DEVICE,
         Error::LegacyPadded { .. }
         | Error::Cast { .. }
         | Error::Lanes { .. }
         | Error::DtypeText { .. }
-        | Error::ConsumerDtype { .. } => AB_E_UNSUPPORTED_DTYPE,
-        Error::ConsumerShape { .. } | Error::ConsumerLayout { .. } => AB_E_UNSUPPORTED_LAYOUT,
+        | Error::ConsumerDtype { .. }
+        | Error::ElementType { .. } => AB_E_UNSUPPORTED_DTYPE,
+        Error::ConsumerShape { .. }
+        | Error::ConsumerLayout { .. }
+        | Error::NotRowMajor
+        | Error::Misaligned { .. } => AB_E_UNSUPPORTED_LAYOUT,
         Error::Unavailable { .. } => AB_E_BACKEND_UNAVAILABLE,
         Error::CopyRequired { .. } | Error::BorrowedSource => AB_E_COPY_REQUIRED,
         Error::DestinationReadOnly | Error::LegacyReadOnly => AB_E_READ_ONLY,
         Error::DestinationOverlaps | Error::SourceOverlaps => AB_E_OVERLAP,
         Error::OutOfMemory { .. } => AB_E_OUT_OF_MEMORY,
-        Error::Driver { .. } => AB_E_DEVICE,
+        Error::Driver { .. } | Error::DriverLog { .. } => AB_E_DEVICE,
         Error::CastingRule { .. } | Error::ValueLost { .. } => AB_E_LOSSY,
         Error::Internal(_) => AB_E_INTERNAL,
     }

@@ -8,7 +8,6 @@ use super::boundary::{boundary, clear, input, not_null, output, quietly, write_o
 use super::context::context_of;
 use super::types::*;
 use crate::backend::Allocator;
-use crate::consumers;
 use crate::convert;
 use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTensor};
 use crate::dlpack::view::{Dims, TensorView};
@@ -341,13 +340,7 @@ unsafe fn read_options(options: *const ab_convert_options) -> Result<ConvertOpti
     let given = unsafe { read_struct(options)? };
     let refuse = |name, value: i64, expected| Err(Error::Option { name, value, expected });
     let device = (given.device.device_type != 0).then_some(given.device);
-    let dtype = match given.dtype {
-        dtype if dtype.bits == 0 => None,
-        dtype if dtype.lanes == 0 => {
-            return refuse("options.dtype.lanes", 0, "1 unless the type is a vector");
-        }
-        dtype => Some(dtype),
-    };
+    let dtype = (given.dtype.bits != 0).then_some(given.dtype);
     let copy = match given.copy {
         AB_COPY_IF_NEEDED => CopyPolicy::IfNeeded,
         AB_COPY_ALWAYS => CopyPolicy::Always,
@@ -361,15 +354,6 @@ unsafe fn read_options(options: *const ab_convert_options) -> Result<ConvertOpti
         AB_LAYOUT_KEEP => LayoutPolicy::Keep,
         other => return refuse("options.layout", other.into(), "AB_LAYOUT_ANY, _C, _F or _KEEP"),
     };
-    const LARGEST_ALIGNMENT: u32 = 1 << 30;
-    let alignment = given.alignment;
-    if alignment != 0 && (!alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT) {
-        return refuse("options.alignment", alignment.into(), "0 or a power of two up to 1073741824");
-    }
-    if given.consumers & !consumers::ALL != 0 {
-        let (value, known) = (given.consumers.into(), consumers::ALL.into());
-        return Err(Error::Flags { name: "options.consumers", value, known });
-    }
     let allocator = if given.allocator.is_null() {
         None
     } else {
@@ -382,19 +366,21 @@ unsafe fn read_options(options: *const ab_convert_options) -> Result<ConvertOpti
             deallocate: deallocate.ok_or(missing("options.allocator.deallocate"))?,
         })
     };
-    Ok(ConvertOptions {
+    let options = ConvertOptions {
         device,
         dtype,
         copy,
         layout,
         casting: casting(given.casting)?,
-        alignment,
+        alignment: given.alignment,
         consumers: given.consumers,
         src_stream: given.src_stream,
         dst_stream: given.dst_stream,
         allocator,
         ..flags(given.flags)?
-    })
+    };
+    options.check()?;
+    Ok(options)
 }
 
 fn casting(value: i32) -> Result<Casting> {

@@ -2,11 +2,9 @@
 
 use super::boundary::{boundary, not_null, output, write_output};
 use super::types::*;
-use crate::consumers;
 use crate::dlpack::raw::DLTensor;
 use crate::dlpack::view::{Dims, TensorView};
-use crate::dtype;
-use crate::layout::Facts;
+use crate::info::Info;
 
 /// Validates and describes a tensor. Reads only the struct and its shape and strides: never the data,
 /// never a driver; takes no lock and allocates nothing.
@@ -40,36 +38,35 @@ pub unsafe extern "C" fn ab_detect(
 }
 
 const _: () = assert!(
-    Facts::C_CONTIGUOUS == AB_TENSOR_C_CONTIGUOUS
-        && Facts::F_CONTIGUOUS == AB_TENSOR_F_CONTIGUOUS
-        && Facts::DENSE == AB_TENSOR_DENSE
-        && Facts::BROADCAST == AB_TENSOR_BROADCAST
-        && Facts::NEGATIVE == AB_TENSOR_NEGATIVE_STRIDE
-        && Facts::OVERLAPPING == AB_TENSOR_OVERLAPPING
-        && Facts::EMPTY == AB_TENSOR_EMPTY
+    Info::C_CONTIGUOUS == AB_TENSOR_C_CONTIGUOUS
+        && Info::F_CONTIGUOUS == AB_TENSOR_F_CONTIGUOUS
+        && Info::DENSE == AB_TENSOR_DENSE
+        && Info::BROADCAST == AB_TENSOR_BROADCAST
+        && Info::NEGATIVE_STRIDE == AB_TENSOR_NEGATIVE_STRIDE
+        && Info::OVERLAPPING == AB_TENSOR_OVERLAPPING
+        && Info::EMPTY == AB_TENSOR_EMPTY
+        && Info::READ_ONLY == AB_TENSOR_READ_ONLY
+        && Info::SUBBYTE_PACKED == AB_TENSOR_SUBBYTE_PACKED
+        && Info::HOST_READABLE == AB_TENSOR_HOST_READABLE
+        && Info::OPAQUE_HANDLE == AB_TENSOR_OPAQUE_HANDLE
+        && Info::MISALIGNED == AB_TENSOR_MISALIGNED
 );
 
 /// What C sees of a view.
 #[inline(always)]
 fn describe(view: &TensorView<'_>) -> ab_tensor_info {
-    let packed = dtype::is_subbyte(view.dtype) && !view.is_padded();
-    let flag = |holds: bool, flag: u32| if holds { flag } else { 0 };
+    let info = Info::of(view);
     ab_tensor_info {
         struct_size: 0,
-        flags: view.facts.bits()
-            | flag(view.is_read_only(), AB_TENSOR_READ_ONLY)
-            | flag(packed, AB_TENSOR_SUBBYTE_PACKED)
-            | flag(view.is_host_readable(), AB_TENSOR_HOST_READABLE)
-            | flag(view.is_opaque(), AB_TENSOR_OPAQUE_HANDLE)
-            | flag(view.is_misaligned(), AB_TENSOR_MISALIGNED),
-        device: view.device,
-        dtype: view.dtype,
-        ndim: view.shape.len() as i32,
-        num_elements: view.num_elements,
-        num_bytes: view.num_bytes,
-        begin_offset: view.begin_offset,
-        end_offset: view.end_offset,
-        alignment: view.alignment(),
-        accepted_by: consumers::accepted_by(view.candidate()),
+        flags: info.flags,
+        device: info.device,
+        dtype: info.dtype,
+        ndim: info.ndim as i32,
+        num_elements: info.num_elements,
+        num_bytes: info.num_bytes,
+        begin_offset: info.begin_offset,
+        end_offset: info.end_offset,
+        alignment: info.alignment,
+        accepted_by: info.accepted_by,
     }
 }

@@ -6,11 +6,10 @@ use std::ptr::NonNull;
 use super::boundary::{boundary, clear, not_null, quietly};
 use super::convert::read_managed;
 use super::types::*;
-use crate::dlpack::managed::{self, Generation, Keep, Managed, Parts};
+use crate::dlpack::managed::{self, Keep};
 use crate::dlpack::raw::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
 use crate::dlpack::view::{Dims, TensorView};
-use crate::dtype::is_subbyte;
-use crate::error::{Error, Result};
+use crate::error::Error;
 
 /// Makes a managed tensor over memory that the caller owns.
 ///
@@ -37,7 +36,7 @@ pub unsafe extern "C" fn ab_wrap(
             not_null(view, "view", "a DLTensor")?;
             let mut dims = Dims::new();
             let view = TensorView::read(view, dl_flags, "view", &mut dims)?;
-            out.write_unaligned(shared(&view, dl_flags, Keep::Owner { owner, release })?.as_ptr());
+            out.write_unaligned(managed::share(&view, dl_flags, || Keep::Owner { owner, release })?.as_ptr());
         }
         Ok(())
     };
@@ -69,7 +68,7 @@ pub unsafe extern "C" fn ab_from_legacy(
             };
             let mut dims = Dims::new();
             let view = TensorView::read(&raw const (*source).dl_tensor, 0, "source", &mut dims)?;
-            out.write_unaligned(shared(&view, 0, Keep::Legacy(legacy))?.as_ptr());
+            out.write_unaligned(managed::share(&view, 0, || Keep::Legacy(legacy))?.as_ptr());
         }
         Ok(())
     };
@@ -100,13 +99,8 @@ pub unsafe extern "C" fn ab_to_legacy(
         unsafe {
             let mut dims = Dims::new();
             let (source, view) = read_managed(source, &mut dims)?;
-            if view.is_read_only() {
-                return Err(Error::LegacyReadOnly);
-            }
-            if view.is_padded() && is_subbyte(view.dtype) {
-                return Err(Error::LegacyPadded { dtype: view.dtype });
-            }
-            out.write_unaligned(shared(&view, 0, Keep::Versioned(source))?.as_ptr());
+            managed::check_legacy(&view)?;
+            out.write_unaligned(managed::share(&view, 0, || Keep::Versioned(source))?.as_ptr());
         }
         Ok(())
     };
@@ -115,21 +109,6 @@ pub unsafe extern "C" fn ab_to_legacy(
         clear(out);
         boundary(error, body)
     }
-}
-
-/// A managed tensor over a view's own memory.
-fn shared<T: Generation>(view: &TensorView<'_>, flags: u64, keep: Keep) -> Result<NonNull<T>> {
-    let tensor = Managed::allocate(view.shape.len())?;
-    let parts = Parts {
-        data: view.data,
-        device: view.device,
-        dtype: view.dtype,
-        shape: view.shape,
-        strides: view.strides,
-        byte_offset: view.byte_offset,
-        flags,
-    };
-    Ok(tensor.finish(parts, keep))
 }
 
 /// Calls the tensor's deleter if there is one; NULL is allowed. Safe for any DLPack major version. A deleter or

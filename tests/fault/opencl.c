@@ -1,4 +1,5 @@
-/* An OpenCL library that hands every call to the real one, and fails the nth after fault_arm(n, code).
+/* An OpenCL library that hands every call to the real one, and fails the nth after fault_arm(n, code), or all
+ * from then on after fault_lose(n, code). With ARRAYBRIDGE_TEST_NO_DEVICE its platforms have no device.
  * All arguments of these functions are integers and pointers, so each is passed on as fourteen words. */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -8,16 +9,32 @@ typedef long word;
 typedef word function(word, word, word, word, word, word, word, word, word, word, word, word, word, word);
 
 static long left = -1;
+static int all;
 static word code_of_failure;
 static const char *failed;
 
 void fault_arm(long nth, int code) {
   left = nth;
+  all = 0;
   code_of_failure = code;
   failed = NULL;
 }
 
-/* The name of the call that failed; NULL: none has. */
+void fault_lose(long nth, int code) {
+  fault_arm(nth, code);
+  all = 1;
+}
+
+/* How often a program was made from source. */
+static long compilations;
+long fault_compilations(void) { return compilations; }
+
+/* Whether programs are made of what no compiler takes. */
+static int spoils;
+void fault_spoil(int spoil) { spoils = spoil; }
+static const char *spoiled = "this is no program";
+
+/* The name of the first call that failed; NULL: none has. */
 const char *fault_fired(void) { return failed; }
 
 static function *real(const char *name) {
@@ -31,8 +48,12 @@ static function *real(const char *name) {
 }
 
 static int fails(const char *name) {
-  if (left < 0 || left-- > 0) return 0;
-  failed = name;
+  if (left < 0 || left > 0) {
+    if (left > 0) left--;
+    return 0;
+  }
+  if (!all) left = -1;
+  if (failed == NULL) failed = name;
   return 1;
 }
 
@@ -52,7 +73,7 @@ static int fails(const char *name) {
 
 NEVER(clGetPlatformIDs)
 NEVER(clGetPlatformInfo)
-NEVER(clGetDeviceIDs)
+PASS(clGetDeviceIDs, if (getenv("ARRAYBRIDGE_TEST_NO_DEVICE") != NULL) return -1;)
 STATUS(clGetDeviceInfo)
 MAKES(clCreateContext, f)
 STATUS(clRetainContext)
@@ -74,6 +95,23 @@ STATUS(clEnqueueWriteBufferRect)
 STATUS(clEnqueueCopyBuffer)
 STATUS(clEnqueueCopyBufferRect)
 STATUS(clEnqueueFillBuffer)
+PASS(clCreateProgramWithSource, compilations++; if (spoils) {
+  b = 1;
+  c = (word)&spoiled;
+  d = 0;
+} if (fails("clCreateProgramWithSource")) {
+  if (e != 0) *(int *)e = (int)code_of_failure;
+  return 0;
+})
+MAKES(clCreateProgramWithBinary, g)
+STATUS(clBuildProgram)
+STATUS(clGetProgramBuildInfo)
+STATUS(clGetProgramInfo)
+NEVER(clReleaseProgram)
+MAKES(clCreateKernel, c)
+NEVER(clReleaseKernel)
+STATUS(clSetKernelArg)
+STATUS(clEnqueueNDRangeKernel)
 STATUS(clEnqueueMarkerWithWaitList)
 STATUS(clEnqueueBarrierWithWaitList)
 STATUS(clFlush)

@@ -1,74 +1,204 @@
 //! Copies of rows whose elements are moved as they are.
 
 use super::isa::Isa;
+use super::transpose::{read_part, write_part};
 
-/// Copies `n` elements: source, its step in bytes, destination, its step, n.
-pub type CopyFn = unsafe fn(*const u8, isize, *mut u8, isize, usize);
+/// Where rows of elements lie on one side.
+#[derive(Clone, Copy)]
+pub struct Steps {
+    /// Bytes from an element to the next.
+    pub element: isize,
+    /// Bytes from a row to the next.
+    pub row: isize,
+}
+
+impl Steps {
+    /// Of one row.
+    pub fn one(element: isize) -> Steps {
+        Steps { element, row: 0 }
+    }
+}
+
+/// Copies rows of as many elements: source, its steps, destination, its steps, elements, rows.
+pub type CopyFn = unsafe fn(*const u8, Steps, *mut u8, Steps, usize, usize);
 
 /// # Safety
-/// `n` elements of `SIZE` bytes are readable and writable at their steps, and do not overlap.
+/// `count` rows of `n` elements of `SIZE` bytes are readable and writable at their steps, and do not
+/// overlap.
 #[inline(always)]
-unsafe fn row<const SIZE: usize>(
+unsafe fn rows<const SIZE: usize>(
+    source: *const u8,
+    from: Steps,
+    destination: *mut u8,
+    to: Steps,
+    n: usize,
+    count: usize,
+) {
+    let size = SIZE as isize;
+    // SAFETY: as the caller says.
+    unsafe {
+        // What is chosen is chosen once for all rows.
+        macro_rules! each_row {
+            ($from:ident, $to:ident => $copy:expr) => {
+                for row in 0..count as isize {
+                    let ($from, $to) = (source.offset(row * from.row), destination.offset(row * to.row));
+                    $copy;
+                }
+            };
+        }
+        if to.element != size {
+            return each_row!(s, d => one_by_one::<SIZE>(s, from.element, d, to.element, n));
+        }
+        // The same loop with the steps of common views constant, for which it is vectorised.
+        match from.element {
+            step if step == size && n * SIZE <= SHORT => each_row!(s, d => short(s, d, n * SIZE)),
+            step if step == size => each_row!(s, d => s.copy_to_nonoverlapping(d, n * SIZE)),
+            step if step == -size => each_row!(s, d => in_blocks::<SIZE>(s, -size, d, n)),
+            step if step == 2 * size => each_row!(s, d => in_blocks::<SIZE>(s, 2 * size, d, n)),
+            step if step == 3 * size => each_row!(s, d => in_blocks::<SIZE>(s, 3 * size, d, n)),
+            step if step == 4 * size => each_row!(s, d => in_blocks::<SIZE>(s, 4 * size, d, n)),
+            step => each_row!(s, d => one_by_one::<SIZE>(s, step, d, size, n)),
+        }
+    }
+}
+
+/// Bytes up to which a call to copy them takes longer than they do.
+const SHORT: usize = 256;
+
+/// # Safety
+/// `bytes` are readable and writable, and do not overlap.
+#[inline(always)]
+unsafe fn short(source: *const u8, destination: *mut u8, bytes: usize) {
+    const PIECE: usize = 32;
+    // SAFETY: pieces are within the bytes; the last one ends where they do.
+    unsafe {
+        let piece = |at: usize| {
+            let value = source.add(at).cast::<[u8; PIECE]>().read();
+            destination.add(at).cast::<[u8; PIECE]>().write(value);
+        };
+        if bytes >= PIECE {
+            let last = bytes - PIECE;
+            let mut at = 0;
+            while at < last {
+                piece(at);
+                at += PIECE;
+            }
+            piece(last);
+        } else if bytes > 16 {
+            let (low, high) = (read_part(source, 16), read_part(source.add(bytes - 16), 16));
+            write_part(destination, 16, low);
+            write_part(destination.add(bytes - 16), 16, high);
+        } else {
+            write_part(destination, bytes, read_part(source, bytes));
+        }
+    }
+}
+
+/// # Safety
+/// As [`rows`], of one.
+#[inline(always)]
+unsafe fn one_by_one<const SIZE: usize>(
     source: *const u8,
     source_step: isize,
     destination: *mut u8,
     destination_step: isize,
     n: usize,
 ) {
-    let size = SIZE as isize;
-    // SAFETY: index stays below n.
-    let copy = |source_step: isize, destination_step: isize| unsafe {
-        for index in 0..n as isize {
+    for index in 0..n as isize {
+        // SAFETY: index stays below n.
+        unsafe {
             let value = source.offset(index * source_step).cast::<[u8; SIZE]>().read();
             destination.offset(index * destination_step).cast::<[u8; SIZE]>().write(value);
         }
-    };
-    // The same loop with the steps of common views constant, for which it is vectorised.
-    if destination_step == size {
-        match source_step {
-            step if step == size => copy(size, size),
-            step if step == -size => copy(-size, size),
-            step if step == 2 * size => copy(2 * size, size),
-            step if step == 3 * size => copy(3 * size, size),
-            step if step == 4 * size => copy(4 * size, size),
-            step => copy(step, size),
+    }
+}
+
+/// To elements that follow one another. `step` is a constant.
+///
+/// # Safety
+/// As [`rows`], of one.
+#[inline(always)]
+unsafe fn in_blocks<const SIZE: usize>(source: *const u8, step: isize, destination: *mut u8, n: usize) {
+    // SAFETY: blocks are within the row; the last one ends where it does.
+    unsafe {
+        macro_rules! blocks_of {
+            ($block:literal) => {
+                if n >= $block {
+                    let last = n - $block;
+                    let mut at = 0;
+                    while at < last {
+                        block::<SIZE, $block>(source, step, destination, at);
+                        at += $block;
+                    }
+                    return block::<SIZE, $block>(source, step, destination, last);
+                }
+            };
         }
-    } else {
-        copy(source_step, destination_step);
+        match SIZE {
+            // Elements that are closer than a lane of memory has room for are left to the compiler's loop.
+            1 if step < 0 => blocks_of!(32),
+            2 if step < 0 => blocks_of!(16),
+            4 => blocks_of!(8),
+            8 => blocks_of!(4),
+            _ => {}
+        }
+        one_by_one::<SIZE>(source, step, destination, SIZE as isize, n)
+    }
+}
+
+/// Elements that are all read before the first is written, which makes vectors of them.
+///
+/// # Safety
+/// They are part of [`in_blocks`]'s.
+#[inline(always)]
+unsafe fn block<const SIZE: usize, const N: usize>(
+    source: *const u8,
+    step: isize,
+    destination: *mut u8,
+    at: usize,
+) {
+    let mut elements = [[0; SIZE]; N];
+    // SAFETY: the caller's.
+    unsafe {
+        for (index, element) in elements.iter_mut().enumerate() {
+            *element = source.offset((at + index) as isize * step).cast::<[u8; SIZE]>().read();
+        }
+        destination.add(at * SIZE).cast::<[[u8; SIZE]; N]>().write(elements);
     }
 }
 
 macro_rules! compiled {
     ($name:ident $($feature:literal)?) => {
         mod $name {
-            use super::CopyFn;
+            use super::{CopyFn, Steps};
 
             /// # Safety
-            /// As [`super::row`]; the processor has the instructions.
+            /// As [`super::rows`]; the processor has the instructions.
             $(#[target_feature(enable = $feature)])?
-            unsafe fn row<const SIZE: usize>(
+            unsafe fn rows<const SIZE: usize>(
                 source: *const u8,
-                source_step: isize,
+                from: Steps,
                 destination: *mut u8,
-                destination_step: isize,
+                to: Steps,
                 n: usize,
+                count: usize,
             ) {
                 // SAFETY: as the caller says.
-                unsafe { super::row::<SIZE>(source, source_step, destination, destination_step, n) }
+                unsafe { super::rows::<SIZE>(source, from, destination, to, n, count) }
             }
 
             pub fn for_size(size: usize) -> Option<CopyFn> {
                 Some(match size {
-                    1 => row::<1>,
-                    2 => row::<2>,
-                    3 => row::<3>,
-                    4 => row::<4>,
-                    6 => row::<6>,
-                    8 => row::<8>,
-                    12 => row::<12>,
-                    16 => row::<16>,
-                    24 => row::<24>,
-                    32 => row::<32>,
+                    1 => rows::<1>,
+                    2 => rows::<2>,
+                    3 => rows::<3>,
+                    4 => rows::<4>,
+                    6 => rows::<6>,
+                    8 => rows::<8>,
+                    12 => rows::<12>,
+                    16 => rows::<16>,
+                    24 => rows::<24>,
+                    32 => rows::<32>,
                     _ => return None,
                 })
             }
@@ -93,23 +223,31 @@ pub fn for_size(isa: Isa, size: usize) -> Option<CopyFn> {
     }
 }
 
-/// Copies `n` elements of any size.
+/// Copies rows of elements of any size.
 ///
 /// # Safety
-/// They are readable and writable at their steps, and do not overlap.
-pub unsafe fn one_by_one(
+/// As [`CopyFn`], of elements of `size` bytes.
+pub unsafe fn of_any_size(
     source: *const u8,
-    source_step: isize,
+    from: Steps,
     destination: *mut u8,
-    destination_step: isize,
+    to: Steps,
     n: usize,
+    count: usize,
     size: usize,
 ) {
-    // SAFETY: index stays below n.
+    // SAFETY: the indices stay below count and n.
     unsafe {
-        for index in 0..n as isize {
-            let from = source.offset(index * source_step);
-            from.copy_to_nonoverlapping(destination.offset(index * destination_step), size);
+        for row in 0..count as isize {
+            let (source, destination) = (source.offset(row * from.row), destination.offset(row * to.row));
+            if (from.element, to.element) == (size as isize, size as isize) {
+                source.copy_to_nonoverlapping(destination, n * size);
+                continue;
+            }
+            for index in 0..n as isize {
+                let element = source.offset(index * from.element);
+                element.copy_to_nonoverlapping(destination.offset(index * to.element), size);
+            }
         }
     }
 }

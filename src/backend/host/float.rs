@@ -102,19 +102,19 @@ pub fn finite_f64(value: f64) -> f64 {
 #[derive(Clone, Copy)]
 pub struct Small {
     /// Bits of the fraction.
-    fraction: u32,
-    bias: u32,
+    pub fraction: u32,
+    pub bias: u32,
     /// Largest finite code without its sign.
-    largest: u32,
+    pub largest: u32,
     /// Code without its sign of what is larger: infinity, NaN, or the largest.
-    overflow: u32,
+    pub overflow: u32,
     /// What a NaN becomes when its sign is clear, and when it is set.
-    nan: [u8; 2],
-    sign: u32,
+    pub nan: [u8; 2],
+    pub sign: u32,
     /// Zero has one sign: the negative's code is NaN.
-    unsigned_zero: bool,
+    pub unsigned_zero: bool,
     /// Codes from here on, without the sign, are NaN, except `overflow` where that is infinity.
-    first_special: u32,
+    pub first_special: u32,
 }
 
 /// With infinities, as IEEE 754 would have it.

@@ -6,53 +6,45 @@
 
 use std::mem::MaybeUninit;
 
-use super::walk::{Axes, each_at};
+use super::walk::{PerAxis, each_at};
 use crate::layout::Axis;
 
 /// The most rows, or columns, of a matrix.
 const MOST: usize = 768;
 
 /// The rows or the columns of a matrix.
-struct Lines {
-    /// Where each one starts, from the first.
-    offsets: [MaybeUninit<isize>; MOST],
+struct Lines<'a> {
+    /// Where each one starts, from the first. Elsewhere, for what is returned is copied.
+    offsets: &'a mut Room,
     len: usize,
     /// The axis that was taken last, which is cut into blocks of so many steps.
     cut: usize,
     block: i64,
     /// Lines for each step of it.
     step: usize,
+    /// Whether it was taken whole.
+    whole: bool,
 }
 
-impl Lines {
-    /// Of the axes that follow one another on one side by `follows`, from `first` on: as many as fill
-    /// `wanted` lines, and none that is `taken`. Where they start is on the other side, by `starts`.
-    fn new(
-        axes: &[Axis],
-        first: usize,
-        wanted: usize,
-        mut taken: u128,
-        follows: impl Fn(&Axis) -> i64,
-        starts: impl Fn(&Axis) -> i64,
-    ) -> (Lines, u128) {
-        let mut lines =
-            Lines { offsets: [MaybeUninit::uninit(); MOST], len: 1, cut: first, block: 1, step: 1 };
-        lines.offsets[0].write(0);
-        let mut next = Some(first);
-        while let Some(index) = next {
-            let axis = &axes[index];
-            taken |= 1 << index;
-            let most = (wanted / lines.len).max(1) as i64;
-            // Parts that are about equally long, and half as long again at most.
-            let parts = ((axis.extent + most / 2) / most).max(1);
-            (lines.cut, lines.step) = (index, lines.len);
-            lines.block = (axis.extent + parts - 1) / parts;
-            lines.repeat(starts(axis) as isize, lines.block as usize);
-            let end = follows(axis) * axis.extent;
-            let goes_on = |index: &usize| taken >> index & 1 == 0 && follows(&axes[*index]) == end;
-            next = if parts == 1 { (0..axes.len()).find(goes_on) } else { None };
-        }
-        (lines, taken)
+type Room = [MaybeUninit<isize>; MOST];
+
+impl<'a> Lines<'a> {
+    /// One.
+    fn new(offsets: &'a mut Room) -> Lines<'a> {
+        offsets[0].write(0);
+        Lines { offsets, len: 1, cut: 0, block: 1, step: 1, whole: true }
+    }
+
+    /// Takes an axis, or blocks of it where that would be more than about `wanted` lines. `start` is its
+    /// step where lines start.
+    fn take(&mut self, index: usize, axis: &Axis, start: i64, wanted: usize) {
+        let most = (wanted / self.len).max(1) as i64;
+        // Parts that are about equally long, and half as long again at most.
+        let parts = ((axis.extent + most / 2) / most).max(1);
+        (self.cut, self.step) = (index, self.len);
+        self.block = (axis.extent + parts - 1) / parts;
+        self.repeat(start as isize, self.block as usize);
+        self.whole = parts == 1;
     }
 
     /// Adds the lines of `count - 1` more steps of an axis.
@@ -108,6 +100,8 @@ pub struct Reach {
     pub least_rows: usize,
     /// The fewest rows of a block, and columns.
     pub side: usize,
+    /// Whether rows take what they can before columns do; else what is shorter goes first.
+    pub rows_first: bool,
     /// Axes are left alone where both that are innermost have so many elements.
     pub long: usize,
 }
@@ -127,15 +121,42 @@ pub fn each_matrix(
     }
     // Blocks are half as long again at most.
     let most = |wanted: usize| wanted.min(MOST * 2 / 3);
-    let (rows, taken) =
-        Lines::new(axes, inner, most(reach.rows), 1 << near, |axis| axis.destination, |axis| axis.source);
-    let (columns, taken) =
-        Lines::new(axes, near, most(reach.columns), taken, |axis| axis.source, |axis| axis.destination);
+    let (most_rows, most_columns) = (most(reach.rows), most(reach.columns));
+    let mut taken = 1u128 << inner | 1 << near;
+    let mut rooms: [Room; 2] = [[MaybeUninit::uninit(); MOST]; 2];
+    let [row_room, column_room] = &mut rooms;
+    let mut rows = Lines::new(row_room);
+    rows.take(inner, &axes[inner], axes[inner].source, most_rows);
+    let mut columns = Lines::new(column_room);
+    columns.take(near, &axes[near], axes[near].destination, most_columns);
+    // The axes that follow one another in the destination make rows, those in the source columns.
+    loop {
+        let free = |follows: &dyn Fn(&Axis) -> i64, lines: &Lines| {
+            let last = &axes[lines.cut];
+            let end = follows(last) * last.extent;
+            let goes_on = |index: &usize| taken >> index & 1 == 0 && follows(&axes[*index]) == end;
+            if lines.whole { (0..axes.len()).find(goes_on) } else { None }
+        };
+        let next_row = free(&|axis| axis.destination, &rows);
+        let next_column = free(&|axis| axis.source, &columns);
+        match (next_row, next_column) {
+            // An axis may be both: what is short has it.
+            (Some(index), next) if next.is_none() || reach.rows_first || rows.len <= columns.len => {
+                taken |= 1 << index;
+                rows.take(index, &axes[index], axes[index].source, most_rows);
+            }
+            (_, Some(index)) => {
+                taken |= 1 << index;
+                columns.take(index, &axes[index], axes[index].destination, most_columns);
+            }
+            _ => break,
+        }
+    }
     let all_rows = rows.step as i64 * axes[rows.cut].extent;
     if rows.len.min(columns.len) < reach.side || all_rows < reach.least_rows as i64 {
         return None;
     }
-    let mut outer = Axes::new();
+    let mut outer = PerAxis::new();
     for (index, axis) in axes.iter().enumerate() {
         if taken >> index & 1 == 0 {
             outer.push(*axis);

@@ -1,7 +1,7 @@
 //! The kernels of a job that changes no value: moves of bytes and of bits. Casts have their own.
 
 use super::bits;
-use super::copy::{self, CopyFn};
+use super::copy::{self, CopyFn, Steps};
 use super::fuse::{Reach, Rows};
 use super::isa::Isa;
 use super::transpose::{self, How, Matrix, Scattered, ScatteredFn, TransposeFn};
@@ -30,6 +30,8 @@ pub struct Move {
     transpose: Option<TransposeFn>,
     scattered: Option<ScatteredFn>,
     how: How,
+    /// Whether the source may be in no cache.
+    far: bool,
 }
 
 impl Move {
@@ -37,8 +39,8 @@ impl Move {
     pub fn new(sides: Sides, size: usize, bytes: usize) -> Move {
         let isa = Isa::get();
         let (copy, transpose) = (copy::for_size(isa, size), transpose::for_size(isa, size));
-        let scattered = transpose::scattered_for_size(isa, size).filter(|_| bytes >= WORTH_FUSING);
-        Move { sides, size, copy, transpose, scattered, how: how(bytes) }
+        let scattered = transpose::scattered_for_size(isa, size);
+        Move { sides, size, copy, transpose, scattered, how: how(bytes), far: bytes >= FAR }
     }
 }
 
@@ -54,14 +56,33 @@ impl Kernel for Move {
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
         // SAFETY: as the caller says.
         unsafe {
+            if (from.1, to.1) == self.steps() {
+                let source = self.sides.source.offset(from.0 as isize);
+                source.copy_to_nonoverlapping(self.sides.destination.offset(to.0 as isize), n * self.size);
+                return true;
+            }
+            self.rows(from, to, n, 1, (0, 0))
+        }
+    }
+
+    unsafe fn rows(
+        &self,
+        from: (i64, i64),
+        to: (i64, i64),
+        n: usize,
+        count: usize,
+        next: (i64, i64),
+    ) -> bool {
+        let from_steps = Steps { element: from.1 as isize, row: next.0 as isize };
+        let to_steps = Steps { element: to.1 as isize, row: next.1 as isize };
+        // SAFETY: as the caller says.
+        unsafe {
             let source = self.sides.source.offset(from.0 as isize);
             let destination = self.sides.destination.offset(to.0 as isize);
-            if (from.1, to.1) == self.steps() {
-                source.copy_to_nonoverlapping(destination, n * self.size);
-            } else if let Some(copy) = self.copy {
-                copy(source, from.1 as isize, destination, to.1 as isize, n);
+            if let Some(copy) = self.copy {
+                copy(source, from_steps, destination, to_steps, n, count);
             } else {
-                copy::one_by_one(source, from.1 as isize, destination, to.1 as isize, n, self.size);
+                copy::of_any_size(source, from_steps, destination, to_steps, n, count, self.size);
             }
         }
         true
@@ -108,6 +129,7 @@ impl Kernel for Move {
                 rows: *rows,
                 destination: self.sides.destination.offset(to as isize),
                 columns,
+                far: self.far,
             };
             transpose(&matrix, self.how);
         }
@@ -158,7 +180,7 @@ impl Kernel for MoveBits {
     }
 }
 
-/// Bytes of a job from which on fusing axes saves more than it takes to find out how.
-const WORTH_FUSING: usize = 16 << 10;
+/// Bytes of a job from which on what it reads is likely not in the second cache.
+const FAR: usize = 256 << 10;
 /// Bytes of a matrix that is done before the processor has found out what to read next.
 const SMALL_MATRIX: usize = 16 << 10;

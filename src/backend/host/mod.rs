@@ -9,14 +9,14 @@
 mod bits;
 mod cast;
 mod copy;
-mod float;
+pub(super) mod float;
 mod fuse;
 mod isa;
 mod kernel;
 pub(super) mod pages;
 mod split;
 mod system;
-mod threads;
+pub(super) mod threads;
 mod transpose;
 mod walk;
 
@@ -180,7 +180,12 @@ fn is_mapped(address: u64) -> bool {
 fn a_device_driver_is_loaded() -> bool {
     #[cfg(unix)]
     {
-        [c"libcuda.so.1", c"libamdhip64.so", c"libze_loader.so.1"].iter().any(|name| {
+        #[cfg(feature = "cuda")]
+        let asked = super::cuda::knows_addresses();
+        #[cfg(not(feature = "cuda"))]
+        let asked = false;
+        let libraries = [c"libcuda.so.1", c"libamdhip64.so", c"libze_loader.so.1"];
+        libraries[usize::from(asked)..].iter().any(|name| {
             // SAFETY: NOLOAD opens nothing; what it returns is closed at once.
             unsafe {
                 let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::threads;
-use super::walk::{Kernel, walk};
-use crate::layout::{Axis, MAX_NDIM};
+use super::walk::{Kernel, PerAxis, walk};
+use crate::layout::Axis;
 
 /// Bytes of the destination from which on a second thread pays for being woken, which takes as long as
 /// copying a megabyte: of plain copies, and of jobs that do more with each byte.
@@ -79,18 +79,16 @@ pub unsafe fn run(
         let index = index as i64;
         let begin = if index == 0 { 0 } else { first + index * part };
         let end = axis.extent.min(first + (index + 1) * part);
-        let mut own = [Axis::default(); MAX_NDIM + 1];
-        let mut len = 0;
+        let mut own = PerAxis::new();
         for (at, axis) in axes.iter().enumerate() {
             let extent = if at == picked { end - begin } else { axis.extent };
             if extent > 1 {
-                own[len] = Axis { extent, ..*axis };
-                len += 1;
+                own.push(Axis { extent, ..*axis });
             }
         }
         let start = (start.0 + begin * axis.source, start.1 + begin * axis.destination);
         // SAFETY: the parts are the caller's job, each once.
-        if !unsafe { walk(&own[..len], start, kernel) } {
+        if !unsafe { walk(&own, start, kernel) } {
             kept.store(false, Ordering::Relaxed);
         }
     });

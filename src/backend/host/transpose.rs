@@ -10,12 +10,16 @@
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scattered;
+mod stage;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::mem::MaybeUninit;
 
 pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size, reach};
+#[cfg(test)]
+pub use self::stage::STAGE;
+pub use self::stage::Stage;
 use super::isa::Isa;
 
 /// A matrix to transpose, or a part of one.
@@ -151,7 +155,7 @@ trait Lane: Vector {
 /// # Safety
 /// `bytes` of 1 to 16 are readable.
 #[inline(always)]
-unsafe fn read_part(from: *const u8, bytes: usize) -> u128 {
+pub unsafe fn read_part(from: *const u8, bytes: usize) -> u128 {
     // SAFETY: both reads of each case are within the bytes.
     unsafe {
         match bytes {
@@ -179,7 +183,7 @@ unsafe fn read_part(from: *const u8, bytes: usize) -> u128 {
 /// # Safety
 /// `bytes` of 1 to 16 are writable.
 #[inline(always)]
-unsafe fn write_part(to: *mut u8, bytes: usize, value: u128) {
+pub unsafe fn write_part(to: *mut u8, bytes: usize, value: u128) {
     // SAFETY: both writes of each case are within the bytes.
     unsafe {
         match bytes {
@@ -710,14 +714,16 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
             }
             first = last;
         }
-        // Few that are left are narrow tiles, many a square that overlaps.
+        // Few that are left are narrow tiles, many a square; both overlap what is done rather than take a
+        // part of a lane.
         let left = matrix.columns - columns;
         if left > 2 * n {
             for row in cover(matrix.rows, side) {
                 square::<V, SIZE, false, false>(matrix, row, matrix.columns - side, 0);
             }
         } else if left > 0 {
-            tall_strips::<V, SIZE>(&matrix.part(SIZE, 0, columns, matrix.rows, left));
+            let left = left.max(n);
+            tall_strips::<V, SIZE>(&matrix.part(SIZE, 0, matrix.columns - left, matrix.rows, left));
         }
         let left = matrix.rows - rows;
         if left > 2 * n {
@@ -725,7 +731,8 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
                 square::<V, SIZE, false, false>(matrix, matrix.rows - side, column, 0);
             }
         } else if left > 0 {
-            flat_strips::<V, SIZE>(&matrix.part(SIZE, rows, 0, left, matrix.columns));
+            let left = left.max(n);
+            flat_strips::<V, SIZE>(&matrix.part(SIZE, matrix.rows - left, 0, left, matrix.columns));
         }
     }
 }
@@ -808,17 +815,12 @@ const BLOCKS: (usize, usize) = (4 << 10, 16 << 10);
 /// Rows until the lines that are asked for at one strip would be lost before the next.
 #[cfg(target_arch = "x86_64")]
 const STREAM_ROWS: usize = 2048;
-/// Bytes of the buffer that lines are put together in.
+/// Bytes of the buffer that columns which are narrow together may take: it is to stay in the caches.
 #[cfg(target_arch = "x86_64")]
-const STAGE: usize = 48 << 10;
+const NARROW_STAGE: usize = 48 << 10;
 /// Bytes of a matrix that is not worth a buffer.
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
-
-/// The buffer, with a line before and after.
-#[cfg(target_arch = "x86_64")]
-#[repr(align(64))]
-struct Stage(MaybeUninit<[u8; STAGE + 2 * LINE]>);
 
 /// Transposes into a buffer and writes whole lines from there around the caches; false where that is
 /// of no use.
@@ -833,8 +835,8 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
     if rows * columns * size < SHORT || (rows * size <= NARROW && !follow) {
         return false;
     }
-    let mut stage = Stage(MaybeUninit::uninit());
-    let buffer = stage.0.as_mut_ptr().cast::<u8>();
+    let Some(stage) = Stage::take() else { return false };
+    let buffer = stage.start();
     // SAFETY: the parts are within the matrix, and what they take is within the buffer: of a part of
     // `count` columns and `block` rows, or of a row that is all its columns, with a line before each
     // row.
@@ -854,7 +856,7 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
             }
         } else {
             let least = 128.max(STREAM_BAND / 2 / size);
-            let is_narrow = columns * size <= NARROW && columns * (least * size + LINE) <= STAGE;
+            let is_narrow = columns * size <= NARROW && columns * (least * size + LINE) <= NARROW_STAGE;
             let strip = if is_narrow { columns } else { 2 * LINE / size };
             let bytes = if is_narrow { BLOCKS.0 } else { BLOCKS.1 };
             let block = (bytes / (strip * size)).next_multiple_of(LINE).max(least);

@@ -20,6 +20,25 @@ pub trait Kernel: Sync {
     /// They are part of the job.
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool;
 
+    /// Does `count` rows of `n` elements, which start `next` from each other.
+    ///
+    /// # Safety
+    /// As [`Kernel::row`].
+    unsafe fn rows(
+        &self,
+        from: (i64, i64),
+        to: (i64, i64),
+        n: usize,
+        count: usize,
+        next: (i64, i64),
+    ) -> bool {
+        (0..count as i64).all(|row| {
+            let (from, to) = ((from.0 + row * next.0, from.1), (to.0 + row * next.1, to.1));
+            // SAFETY: as the caller says.
+            unsafe { self.row(from, to, n) }
+        })
+    }
+
     /// Transposes: element (r, c) is at `from.0 + r * from.1 + c * steps().0` and goes to
     /// `to.0 + c * to.1 + r * steps().1`. The next matrix is likely `ahead` from there in the source.
     ///
@@ -82,7 +101,7 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
             }
             let (height, width) = (inner.extent as usize, columns.extent as usize);
             if let Some(reach) = kernel.scatters(axes.len()) {
-                let mut all = Axes::new();
+                let mut all = PerAxis::new();
                 axes.iter().for_each(|axis| all.push(*axis));
                 all[near] = columns;
                 let places = (rest.len(), near);
@@ -99,7 +118,8 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                 // SAFETY: the whole job.
                 return unsafe { kernel.matrix(from, to, height, width, 0) };
             }
-            let outer = Outer::new(rest, &[near], axes, kernel.steps());
+            let mut outer = Outer::new();
+            outer.fill(rest, Some(near), axes, kernel.steps());
             let ahead = outer.next_source_step();
             outer.each(start, &mut |from, to| {
                 // SAFETY: part of the job.
@@ -135,14 +155,14 @@ unsafe fn in_rows(axes: &[Axis], near: Option<usize>, start: (i64, i64), kernel:
     let mut across = picked.map_or(Axis { extent: 1, source: 0, destination: 0 }, |index| rest[index]);
     let (mut row_block, mut across_block) = match near {
         Some(_) => (ROW_BLOCK, (LINE_BLOCK / kernel.steps().0).max(4)),
-        // Rows that stand next to each other in the destination.
-        None => (i64::MAX, 1),
+        None => (i64::MAX, across.extent),
     };
     if along.extent < SHORT_ROW && along.extent < across.extent {
         std::mem::swap(&mut along, &mut across);
         (row_block, across_block) = (LONG_BLOCK, across.extent);
     }
-    let outer = Outer::new(rest, picked.as_slice(), axes, kernel.steps());
+    let mut outer = Outer::new();
+    outer.fill(rest, picked, axes, kernel.steps());
     outer.each(start, &mut |from, to| {
         let mut across_at = 0;
         while across_at < across.extent {
@@ -150,15 +170,13 @@ unsafe fn in_rows(axes: &[Axis], near: Option<usize>, start: (i64, i64), kernel:
             let mut along_at = 0;
             while along_at < along.extent {
                 let extent = row_block.min(along.extent - along_at);
-                for line in across_at..across_end {
-                    let from = from + line * across.source + along_at * along.source;
-                    let to = to + line * across.destination + along_at * along.destination;
-                    // SAFETY: part of the job.
-                    let kept =
-                        unsafe { kernel.row((from, along.source), (to, along.destination), extent as usize) };
-                    if !kept {
-                        return false;
-                    }
+                let from = from + across_at * across.source + along_at * along.source;
+                let to = to + across_at * across.destination + along_at * along.destination;
+                let (from, to) = ((from, along.source), (to, along.destination));
+                let (count, next) = (across_end - across_at, (across.source, across.destination));
+                // SAFETY: part of the job.
+                if !unsafe { kernel.rows(from, to, extent as usize, count as usize, next) } {
+                    return false;
                 }
                 along_at += extent;
             }
@@ -168,66 +186,68 @@ unsafe fn in_rows(axes: &[Axis], near: Option<usize>, start: (i64, i64), kernel:
     })
 }
 
-/// A list of axes.
-pub struct Axes {
-    axes: [MaybeUninit<Axis>; MAX_NDIM + 2],
+/// A list with one for each axis, and one more at most. Nothing is cleared that is not used: that would
+/// take longer than a small job.
+pub struct PerAxis<T> {
+    items: [MaybeUninit<T>; MAX_NDIM + 3],
     len: usize,
 }
 
-impl Axes {
-    pub fn new() -> Axes {
-        Axes { axes: [MaybeUninit::uninit(); MAX_NDIM + 2], len: 0 }
+impl<T: Copy> PerAxis<T> {
+    pub fn new() -> PerAxis<T> {
+        PerAxis { items: [MaybeUninit::uninit(); MAX_NDIM + 3], len: 0 }
     }
 
-    pub fn push(&mut self, axis: Axis) {
-        self.axes[self.len].write(axis);
+    pub fn push(&mut self, item: T) {
+        self.items[self.len].write(item);
         self.len += 1;
     }
 }
 
-impl Deref for Axes {
-    type Target = [Axis];
+impl<T> Deref for PerAxis<T> {
+    type Target = [T];
 
-    fn deref(&self) -> &[Axis] {
+    fn deref(&self) -> &[T] {
         // SAFETY: the first `len` are written.
-        unsafe { std::slice::from_raw_parts(self.axes.as_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.items.as_ptr().cast(), self.len) }
     }
 }
 
-impl DerefMut for Axes {
-    fn deref_mut(&mut self) -> &mut [Axis] {
+impl<T> DerefMut for PerAxis<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: the first `len` are written.
-        unsafe { std::slice::from_raw_parts_mut(self.axes.as_mut_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.items.as_mut_ptr().cast(), self.len) }
     }
 }
 
 /// The axes around a row or a matrix. Where those take only part of a line of either side, the axes that
 /// have the rest of the line are cut into blocks, which are visited whole before the next.
 struct Outer {
-    axes: [Axis; MAX_NDIM + 1],
+    axes: PerAxis<Axis>,
     /// Elements of a block along each axis.
-    blocks: [i64; MAX_NDIM + 1],
-    len: usize,
+    blocks: PerAxis<i64>,
 }
 
 /// What a block should take of each line, in the job's unit.
 const LINE: i64 = 256;
 
 impl Outer {
-    /// All of `rest` but the `taken`, which are of `axes`, as is the innermost one.
-    fn new(rest: &[Axis], taken: &[usize], axes: &[Axis], steps: (i64, i64)) -> Outer {
-        let mut outer = Outer { axes: [Axis::default(); MAX_NDIM + 1], blocks: [1; MAX_NDIM + 1], len: 0 };
+    fn new() -> Outer {
+        Outer { axes: PerAxis::new(), blocks: PerAxis::new() }
+    }
+
+    /// All of `rest` but what is `taken`; they are of `axes`, as is the innermost one.
+    fn fill(&mut self, rest: &[Axis], taken: Option<usize>, axes: &[Axis], steps: (i64, i64)) {
         for (index, axis) in rest.iter().enumerate() {
-            if !taken.contains(&index) {
-                outer.axes[outer.len] = *axis;
-                outer.len += 1;
+            if Some(index) != taken {
+                self.axes.push(*axis);
+                self.blocks.push(1);
             }
         }
-        if outer.len > 1 {
-            outer.fill_lines(axes, steps.0, |axis| axis.source.abs());
-            outer.fill_lines(axes, steps.1, |axis| axis.destination.abs());
+        if self.axes.len() > 1 {
+            self.fill_lines(axes, steps.0, |axis| axis.source.abs());
+            self.fill_lines(axes, steps.1, |axis| axis.destination.abs());
         }
-        outer
     }
 
     /// Makes blocks along the axes that continue a line of one side, nearest first.
@@ -238,7 +258,7 @@ impl Outer {
             let goes_on = |axis: &&Axis| axis.extent > 1 && (reach..2 * reach).contains(&stride(axis));
             let next = axes.iter().filter(goes_on);
             let Some(next) = next.max_by_key(|axis| axis.extent) else { return };
-            if let Some(index) = self.axes[..self.len].iter().position(|axis| axis == next) {
+            if let Some(index) = self.axes.iter().position(|axis| axis == next) {
                 let block = (LINE / stride(next)).clamp(1, next.extent);
                 self.blocks[index] = self.blocks[index].max(block);
             }
@@ -251,37 +271,33 @@ impl Outer {
 
     /// How far the source moves from one visit to the next, most of the time; 0: there is one visit.
     fn next_source_step(&self) -> i64 {
-        let in_blocks = (0..self.len).rev().find(|index| self.blocks[*index] > 1);
-        let fastest = in_blocks.or(self.len.checked_sub(1));
+        let in_blocks = (0..self.axes.len()).rev().find(|index| self.blocks[*index] > 1);
+        let fastest = in_blocks.or(self.axes.len().checked_sub(1));
         fastest.map_or(0, |index| self.axes[index].source)
     }
 
     /// Visits every combination, block by block, until it says false.
     fn each(&self, start: (i64, i64), visit: &mut impl FnMut(i64, i64) -> bool) -> bool {
-        let axes = &self.axes[..self.len];
-        let blocks = &self.blocks[..self.len];
-        if blocks.iter().all(|block| *block == 1) {
-            return each(axes, start, visit);
+        if self.blocks.iter().all(|block| *block == 1) {
+            return each(&self.axes, start, visit);
         }
-        let mut coarse = [Axis::default(); MAX_NDIM + 1];
-        for (coarse, (axis, block)) in coarse.iter_mut().zip(axes.iter().zip(blocks)) {
-            *coarse = Axis {
+        let mut coarse = PerAxis::new();
+        for (axis, block) in self.axes.iter().zip(self.blocks.iter()) {
+            coarse.push(Axis {
                 extent: (axis.extent + block - 1) / block,
                 source: axis.source * block,
                 destination: axis.destination * block,
-            };
+            });
         }
-        each_at(&coarse[..self.len], start, &mut |from, to, at| {
-            let mut fine = [Axis::default(); MAX_NDIM + 1];
-            let mut len = 0;
-            for (index, axis) in axes.iter().enumerate() {
-                let extent = blocks[index].min(axis.extent - at[index] * blocks[index]);
+        each_at(&coarse, start, &mut |from, to, at| {
+            let mut fine = PerAxis::new();
+            for (index, (axis, block)) in self.axes.iter().zip(self.blocks.iter()).enumerate() {
+                let extent = *block.min(&(axis.extent - at[index] * block));
                 if extent > 1 {
-                    fine[len] = Axis { extent, ..*axis };
-                    len += 1;
+                    fine.push(Axis { extent, ..*axis });
                 }
             }
-            each(&fine[..len], (from, to), visit)
+            each(&fine, (from, to), visit)
         })
     }
 }
@@ -294,9 +310,10 @@ fn each(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64) -> bo
 /// The same, showing the indices.
 pub fn each_at(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64, &[i64]) -> bool) -> bool {
     let (mut from, mut to) = start;
-    let mut at = [0i64; MAX_NDIM + 2];
+    let mut at = PerAxis::new();
+    axes.iter().for_each(|_| at.push(0));
     loop {
-        if !visit(from, to, &at[..axes.len()]) {
+        if !visit(from, to, &at) {
             return false;
         }
         let mut axis = axes.len();

@@ -10,7 +10,8 @@ use crate::error::{Error, Result, TensorProblem};
 /// A buffer with a reference of its own, which goes when this is dropped.
 #[derive(Debug)]
 pub struct Buffer {
-    f: &'static Functions,
+    /// The driver's functions.
+    pub f: &'static Functions,
     /// Retained.
     pub mem: cl_mem,
     /// Where it is. Kept by the buffer.

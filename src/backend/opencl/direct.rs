@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use opencl3::types::{CL_TRUE, cl_event};
+use opencl3::types::{CL_FALSE, CL_TRUE, cl_bool, cl_event};
 
 use super::buffer::Buffer;
 use super::driver::call;
@@ -86,6 +86,11 @@ impl Rectangle {
         first.wrapping_add_signed(self.start.1)
     }
 
+    /// So many bytes that follow each other.
+    pub fn run(bytes: usize) -> Rectangle {
+        Rectangle { region: [bytes, 1, 1], source: [bytes; 2], destination: [bytes; 2], start: (0, 0) }
+    }
+
     /// Copies from the host's memory, and waits. None: not so.
     ///
     /// # Safety
@@ -99,8 +104,39 @@ impl Rectangle {
         offset: usize,
         after: &[cl_event],
     ) -> Result<Option<()>> {
+        // SAFETY: as the caller says.
+        let written = unsafe { self.enqueue_write(lane, source, (buffer, offset), CL_TRUE, after)? };
+        Ok(written.map(|_| ()))
+    }
+
+    /// Begins to copy from the host's memory, which has to stay as it is until the event. None: not so.
+    ///
+    /// # Safety
+    /// As [`Rectangle::write`].
+    pub unsafe fn begin_write(
+        &self,
+        lane: &Lane,
+        source: *const c_void,
+        buffer: &Buffer,
+        offset: usize,
+    ) -> Result<Option<Event>> {
+        // SAFETY: as the caller says.
+        unsafe { self.enqueue_write(lane, source, (buffer, offset), CL_FALSE, &[]) }
+    }
+
+    /// # Safety
+    /// As [`Rectangle::write`].
+    unsafe fn enqueue_write(
+        &self,
+        lane: &Lane,
+        source: *const c_void,
+        (buffer, offset): (&Buffer, usize),
+        blocking: cl_bool,
+        after: &[cl_event],
+    ) -> Result<Option<Event>> {
         let (f, queue, mem) = (lane.f, lane.queue, buffer.mem);
         let (count, events) = list(after);
+        let mut event = null_mut();
         // SAFETY: the caller vouches for both sides.
         unsafe {
             if self.is_run() {
@@ -108,18 +144,10 @@ impl Rectangle {
                 call!(
                     f,
                     clEnqueueWriteBuffer(
-                        queue,
-                        mem,
-                        CL_TRUE,
-                        offset,
-                        size,
-                        source,
-                        count,
-                        events,
-                        null_mut()
+                        queue, mem, blocking, offset, size, source, count, events, &mut event
                     )
                 )?;
-                return Ok(Some(()));
+                return Ok(Some(Event::new(f, event)));
             }
             let Some(origin) = self.origin(offset, self.destination) else { return Ok(None) };
             let ([row, slice], [host_row, host_slice]) = (self.destination, self.source);
@@ -129,7 +157,7 @@ impl Rectangle {
                 clEnqueueWriteBufferRect(
                     queue,
                     mem,
-                    CL_TRUE,
+                    blocking,
                     origin,
                     host.as_ptr(),
                     region,
@@ -140,10 +168,10 @@ impl Rectangle {
                     source,
                     count,
                     events,
-                    null_mut()
+                    &mut event
                 )
             )?;
-            Ok(Some(()))
+            Ok(Some(Event::new(f, event)))
         }
     }
 
@@ -159,8 +187,39 @@ impl Rectangle {
         destination: *mut c_void,
         after: &[cl_event],
     ) -> Result<Option<()>> {
+        // SAFETY: as the caller says.
+        let read = unsafe { self.enqueue_read(lane, (buffer, offset), destination, CL_TRUE, after)? };
+        Ok(read.map(|_| ()))
+    }
+
+    /// Begins to copy to the host's memory, which is not there before the event. None: not so.
+    ///
+    /// # Safety
+    /// As [`Rectangle::read`].
+    pub unsafe fn begin_read(
+        &self,
+        lane: &Lane,
+        buffer: &Buffer,
+        offset: usize,
+        destination: *mut c_void,
+    ) -> Result<Option<Event>> {
+        // SAFETY: as the caller says.
+        unsafe { self.enqueue_read(lane, (buffer, offset), destination, CL_FALSE, &[]) }
+    }
+
+    /// # Safety
+    /// As [`Rectangle::read`].
+    unsafe fn enqueue_read(
+        &self,
+        lane: &Lane,
+        (buffer, offset): (&Buffer, usize),
+        destination: *mut c_void,
+        blocking: cl_bool,
+        after: &[cl_event],
+    ) -> Result<Option<Event>> {
         let (f, queue, mem) = (lane.f, lane.queue, buffer.mem);
         let (count, events) = list(after);
+        let mut event = null_mut();
         // SAFETY: the caller vouches for both sides.
         unsafe {
             if self.is_run() {
@@ -170,16 +229,16 @@ impl Rectangle {
                     clEnqueueReadBuffer(
                         queue,
                         mem,
-                        CL_TRUE,
+                        blocking,
                         offset,
                         size,
                         destination,
                         count,
                         events,
-                        null_mut()
+                        &mut event
                     )
                 )?;
-                return Ok(Some(()));
+                return Ok(Some(Event::new(f, event)));
             }
             let Some(origin) = self.origin(offset, self.source) else { return Ok(None) };
             let ([row, slice], [host_row, host_slice]) = (self.source, self.destination);
@@ -189,7 +248,7 @@ impl Rectangle {
                 clEnqueueReadBufferRect(
                     queue,
                     mem,
-                    CL_TRUE,
+                    blocking,
                     origin,
                     host.as_ptr(),
                     region,
@@ -200,10 +259,10 @@ impl Rectangle {
                     destination,
                     count,
                     events,
-                    null_mut()
+                    &mut event
                 )
             )?;
-            Ok(Some(()))
+            Ok(Some(Event::new(f, event)))
         }
     }
 

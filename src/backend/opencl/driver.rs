@@ -3,7 +3,7 @@
 //! opencl3 gives the types, constants and names of errors. Its own table and wrappers are not used: they
 //! panic where a function is missing or a handle cannot be released.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
@@ -56,6 +56,7 @@ type Event = *mut cl_event;
 type Code = *mut cl_int;
 type Notify = *const c_void;
 type Sizes = *const usize;
+type Texts = *const *const c_char;
 
 functions! {
     clGetPlatformIDs(cl_uint, *mut cl_platform_id, *mut cl_uint) -> cl_int;
@@ -82,6 +83,16 @@ functions! {
     clEnqueueCopyBufferRect(cl_command_queue, cl_mem, cl_mem, Sizes, Sizes, Sizes, usize, usize, usize, usize, Count, Events, Event) -> cl_int;
     clEnqueueCopyBuffer(cl_command_queue, cl_mem, cl_mem, usize, usize, usize, Count, Events, Event) -> cl_int;
     clEnqueueFillBuffer(cl_command_queue, cl_mem, *const c_void, usize, usize, usize, Count, Events, Event) -> cl_int;
+    clCreateProgramWithSource(cl_context, cl_uint, Texts, Sizes, Code) -> cl_program;
+    clCreateProgramWithBinary(cl_context, cl_uint, *const cl_device_id, Sizes, *const *const u8, *mut cl_int, Code) -> cl_program;
+    clBuildProgram(cl_program, cl_uint, *const cl_device_id, *const c_char, Notify, *mut c_void) -> cl_int;
+    clGetProgramBuildInfo(cl_program, cl_device_id, cl_program_build_info, usize, *mut c_void, *mut usize) -> cl_int;
+    clGetProgramInfo(cl_program, cl_program_info, usize, *mut c_void, *mut usize) -> cl_int;
+    clReleaseProgram(cl_program) -> cl_int;
+    clCreateKernel(cl_program, *const c_char, Code) -> cl_kernel;
+    clReleaseKernel(cl_kernel) -> cl_int;
+    clSetKernelArg(cl_kernel, cl_uint, usize, *const c_void) -> cl_int;
+    clEnqueueNDRangeKernel(cl_command_queue, cl_kernel, cl_uint, Sizes, Sizes, Sizes, Count, Events, Event) -> cl_int;
     clEnqueueMarkerWithWaitList(cl_command_queue, Count, Events, Event) -> cl_int;
     clEnqueueBarrierWithWaitList(cl_command_queue, Count, Events, Event) -> cl_int;
     clFlush(cl_command_queue) -> cl_int;

@@ -5,11 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use opencl3::command_queue::{CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE};
 use opencl3::context::context::{CL_CONTEXT_DEVICES, CL_CONTEXT_NUM_DEVICES};
-use opencl3::device::{CL_DEVICE_HOST_UNIFIED_MEMORY, CL_DEVICE_TYPE, CL_DEVICE_TYPE_CPU};
+use opencl3::device::{
+    CL_DEVICE_ENDIAN_LITTLE, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_TYPE,
+    CL_DEVICE_TYPE_CPU,
+};
 use opencl3::types::*;
 
 use super::devices::Device;
 use super::driver::{Functions, call, info, make};
+use super::program::Programs;
+use super::stage::Pinned;
+use crate::backend::kernels::GROUP;
+use crate::backend::staging::Rings;
 use crate::error::Result;
 
 /// A device of a context, with an in-order queue. It keeps its context alive, and is kept itself by
@@ -25,6 +32,14 @@ pub struct Lane {
     pub queue: cl_command_queue,
     /// Whether the host reaches the device's memory where it is, so that mapping copies nothing.
     pub unified: bool,
+    /// Whether kernels are best at what stays on the device; the host is on a processor.
+    pub computes: bool,
+    /// Whether it has groups as large as the kernels', and their order of bytes.
+    pub has_groups: bool,
+    /// Those that have been used.
+    pub programs: Programs,
+    /// What the host's memory meets the device's through.
+    pub rings: Rings<Pinned>,
 }
 
 // SAFETY: contexts and queues may be used from any thread.
@@ -40,6 +55,9 @@ impl std::fmt::Debug for Lane {
 
 /// Those that are in use, so that each context and device has one.
 static LANES: Mutex<Vec<Weak<Lane>>> = Mutex::new(Vec::new());
+/// The one of somebody's context that was used last. It stays until there is another, so that calls in a
+/// row on borrowed tensors make no queue and load no program each.
+static LAST: Mutex<Option<Arc<Lane>>> = Mutex::new(None);
 /// Those of our own contexts, which stay.
 static OWN: Mutex<Vec<Arc<Lane>>> = Mutex::new(Vec::new());
 
@@ -49,6 +67,18 @@ impl Lane {
     /// # Safety
     /// Both handles are valid, and the device is one of the context's.
     pub unsafe fn of(f: &'static Functions, context: cl_context, device: cl_device_id) -> Result<Arc<Lane>> {
+        // SAFETY: as the caller says.
+        let lane = unsafe { Lane::shared(f, context, device)? };
+        let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).replace(lane.clone());
+        drop(last);
+        Ok(lane)
+    }
+
+    /// The one that is in use, or a new one.
+    ///
+    /// # Safety
+    /// As [`Lane::of`].
+    unsafe fn shared(f: &'static Functions, context: cl_context, device: cl_device_id) -> Result<Arc<Lane>> {
         let mut lanes = LANES.lock().unwrap_or_else(PoisonError::into_inner);
         let found = lanes.iter().filter_map(Weak::upgrade);
         if let Some(lane) = found.into_iter().find(|lane| lane.context == context && lane.device == device) {
@@ -62,7 +92,17 @@ impl Lane {
                 (f.clReleaseCommandQueue)(queue);
                 return Err(error);
             }
-            Arc::new(Lane { f, context, device, queue, unified: is_unified(f, device) })
+            Arc::new(Lane {
+                f,
+                context,
+                device,
+                queue,
+                unified: is_unified(f, device),
+                computes: !is_processor(f, device),
+                has_groups: has_groups(f, device),
+                programs: Programs::new(f),
+                rings: Rings::new(),
+            })
         };
         lanes.push(Arc::downgrade(&lane));
         Ok(lane)
@@ -77,7 +117,7 @@ impl Lane {
         // SAFETY: the device is valid; the lane keeps a reference of its own.
         let lane = unsafe {
             let context = make!(f, clCreateContext(null(), 1, &device.id, null(), null_mut()))?;
-            let lane = Lane::of(f, context, device.id);
+            let lane = Lane::shared(f, context, device.id);
             (f.clReleaseContext)(context);
             lane?
         };
@@ -101,6 +141,9 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        // Slots are unmapped while there is a queue.
+        drop(std::mem::take(&mut self.rings));
+        self.programs.release();
         // SAFETY: both are ours, and released once. What a release fails with changes nothing here.
         unsafe {
             (self.f.clReleaseCommandQueue)(self.queue);
@@ -109,21 +152,44 @@ impl Drop for Lane {
     }
 }
 
-/// Whether a device works in the host's memory. ARRAYBRIDGE_OPENCL_MAP=0 says of every one that it does
-/// not, so that tests on a processor go the ways of other devices.
+/// Whether a device works in the host's memory.
 ///
 /// # Safety
 /// The device is valid.
 unsafe fn is_unified(f: &Functions, device: cl_device_id) -> bool {
-    if std::env::var_os("ARRAYBRIDGE_OPENCL_MAP").is_some_and(|value| value == "0") {
-        return false;
-    }
+    // SAFETY: the device is valid, and the value as large as the specification says.
+    let unified = unsafe { info!(f, clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY): cl_bool) };
+    // SAFETY: the device is valid.
+    unsafe { is_processor(f, device) || !acts_apart() && unified.is_ok_and(|unified| unified != CL_FALSE) }
+}
+
+/// Whether a device is the processor that the host's own kernels run on.
+///
+/// # Safety
+/// The device is valid.
+unsafe fn is_processor(f: &Functions, device: cl_device_id) -> bool {
+    // SAFETY: the device is valid, and the value as large as the specification says.
+    let kind = unsafe { info!(f, clGetDeviceInfo(device, CL_DEVICE_TYPE): cl_device_type) }.unwrap_or(0);
+    kind & CL_DEVICE_TYPE_CPU != 0 && !acts_apart()
+}
+
+/// Whether the kernels can be launched.
+///
+/// # Safety
+/// The device is valid.
+unsafe fn has_groups(f: &Functions, device: cl_device_id) -> bool {
     // SAFETY: the device is valid, and each value as large as the specification says.
     unsafe {
-        let kind = info!(f, clGetDeviceInfo(device, CL_DEVICE_TYPE): cl_device_type).unwrap_or(0);
-        let unified = info!(f, clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY): cl_bool);
-        kind & CL_DEVICE_TYPE_CPU != 0 || unified.is_ok_and(|unified| unified != CL_FALSE)
+        let most = info!(f, clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE): usize);
+        let little = info!(f, clGetDeviceInfo(device, CL_DEVICE_ENDIAN_LITTLE): cl_bool);
+        most.is_ok_and(|most| most >= GROUP as usize) && little.is_ok_and(|little| little != CL_FALSE)
     }
+}
+
+/// ARRAYBRIDGE_OPENCL_MAP=0 makes every device one with memory of its own, a processor too: an aid for
+/// debugging, by which tests go the ways of GPUs, their copies and kernels.
+fn acts_apart() -> bool {
+    std::env::var_os("ARRAYBRIDGE_OPENCL_MAP").is_some_and(|value| value == "0")
 }
 
 /// The devices of a context.

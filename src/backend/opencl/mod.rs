@@ -3,15 +3,20 @@
 //! The driver's functions are found at the first use (`driver`), and with them the devices (`devices`).
 //! A `cl_mem` is asked what it is (`buffer`); what is done in its context is done on a queue of our own
 //! (`lane`). Runs and rectangles of bytes are copied by the driver (`direct`), unless the device works in
-//! the host's memory. There, and for all else, buffers are mapped and the host's kernels work on them
-//! (`map`).
+//! the host's memory. All else within a context is done by kernels (`compute`, `program`), unless the device
+//! is the host's processor. There buffers are mapped and the host's kernels work on them (`map`); so is what
+//! has no kernel. Between the host and a device with memory of its own, other jobs go through pinned slots
+//! (`stage`).
 
 mod buffer;
+mod compute;
 mod devices;
 mod direct;
 mod driver;
 mod lane;
 mod map;
+mod program;
+mod stage;
 
 use std::ffi::c_void;
 use std::fmt;
@@ -199,7 +204,13 @@ impl Backend for OpenCl {
                 ((&from, source, &source_markers[..]), (&to, destination, &destination_markers[..]));
             let done = match direct(job, before, after, streams.asynchronous)? {
                 Some(done) => done,
-                None => mapped(job, before, after)?,
+                None => match computed(job, before, after, streams.asynchronous)? {
+                    Some(done) => done,
+                    None => match staged(job, before, after)? {
+                        Some(()) => Vec::new(),
+                        None => mapped(job, before, after)?,
+                    },
+                },
             };
             orders.after(&to, done, streams.asynchronous)
         }
@@ -486,6 +497,62 @@ unsafe fn direct(
             }
             _ => Ok(None),
         }
+    }
+}
+
+/// Does a job by a kernel, within a context. The event says when it is done; None: nothing was done.
+///
+/// # Safety
+/// As [`Backend::transfer`].
+unsafe fn computed(
+    job: &Transfer<'_>,
+    (from, source, after): Side<'_>,
+    (to, destination, also_after): Side<'_>,
+    asynchronous: bool,
+) -> Result<Option<Done>> {
+    let (End::Device { buffer, .. }, End::Device { buffer: other, lane }) = (from, to) else {
+        return Ok(None);
+    };
+    if buffer.context != other.context || !(lane.computes || asynchronous) {
+        return Ok(None);
+    }
+    // SAFETY: the caller vouches for both sides.
+    unsafe {
+        let starts = ((buffer, source.byte_offset), (other, destination.byte_offset));
+        let Some(launches) = compute::launches(job, lane, starts.0, starts.1) else { return Ok(None) };
+        let mut events = handles(after);
+        events.extend(handles(also_after));
+        let done = compute::run(&launches, job, lane, buffer, other, &events)?;
+        Ok(Some(vec![(lane.clone(), done)]))
+    }
+}
+
+/// Does a job between the host and a device with memory of its own, and waits. None: nothing was done.
+///
+/// # Safety
+/// As [`Backend::transfer`].
+unsafe fn staged(
+    job: &Transfer<'_>,
+    (from, source, after): Side<'_>,
+    (to, destination, also_after): Side<'_>,
+) -> Result<Option<()>> {
+    let (up, host, place, end, events) = match (from, to) {
+        (End::Host, End::Device { .. }) => (true, source, destination, to, also_after),
+        (End::Device { .. }, End::Host) => (false, destination, source, from, after),
+        _ => return Ok(None),
+    };
+    let End::Device { buffer, lane } = end else { return Ok(None) };
+    if lane.unified {
+        return Ok(None);
+    }
+    // SAFETY: the caller vouches for both sides.
+    unsafe {
+        let Some(packing) = stage::packing(job, lane, up, buffer) else { return Ok(None) };
+        // Whoever has slots must not wait for others.
+        for event in events {
+            lane.wait(event)?;
+        }
+        stage::cross(job, lane, packing, up, host.address(), (buffer, place.byte_offset))
     }
 }
 

@@ -9,7 +9,7 @@ use arraybridge::dlpack::view::{Dims, TensorView, is_host_readable};
 use arraybridge::layout;
 use arraybridge::plan::Plan;
 use arraybridge::report::{Reasons, Report, Route};
-use arraybridge::{Context, ConvertOptions, Tensor};
+use arraybridge::{Context, ConvertOptions, Tensor, To};
 use indicatif::{ProgressBar, ProgressStyle};
 use memmap2::Mmap;
 
@@ -59,7 +59,7 @@ impl Job {
         let tensor = input.tensor(map, &axes)?;
         let options = request.options();
         let mut dims = Dims::new();
-        let view = tensor.view(&mut dims)?;
+        let view = tensor.read(&mut dims)?;
         let plan = arraybridge::convert::plan(context, &view, &options)?;
 
         let mut strides = view.strides.to_vec();
@@ -87,12 +87,13 @@ impl Job {
         if !is_host_readable(self.plan.target.device) {
             // To the device, as asked; what follows brings it back.
             let start = Instant::now();
-            (tensor, report) =
-                arraybridge::convert(context, tensor, &self.options).map_err(|(_, error)| error)?;
+            // SAFETY: a request has neither streams nor an allocator.
+            let to = unsafe { To::from_options(self.options) };
+            (tensor, report) = context.convert(tensor, &to).map_err(arraybridge::Error::from)?;
             report.nanoseconds = nanoseconds(start);
         }
         let mut dims = Dims::new();
-        let view = tensor.view(&mut dims)?;
+        let view = tensor.read(&mut dims)?;
         let mut bar = Bar::new();
         let written =
             fill(context, &view, &self.result, memory, &self.options, SLICE, |done| bar.advance(done))?;
@@ -134,7 +135,7 @@ fn fill(
         let mut dims = Dims::new();
         // SAFETY: it is all or a slice of the memory, which outlives this call.
         let destination = unsafe { Tensor::wrap(parts, Box::new(())) }?;
-        let destination = destination.view(&mut dims)?;
+        let destination = destination.read(&mut dims)?;
         // SAFETY: the source is as much memory as it says, and so is the destination.
         let report = unsafe { arraybridge::convert::copy_into(context, source, &destination, options) }?;
         moved.bytes_read += report.bytes_read;
@@ -166,7 +167,7 @@ fn fill(
                 let mut dims = Dims::new();
                 // SAFETY: it is a slice of the source, which outlives this call.
                 let source = unsafe { Tensor::wrap(parts, Box::new(())) }?;
-                copy(&source.view(&mut dims)?, block.offset(&strides), &block.shape)?;
+                copy(&source.read(&mut dims)?, block.offset(&strides), &block.shape)?;
                 done += block.num_elements();
                 advance(done as f64 / elements as f64);
                 Ok(())
@@ -280,7 +281,7 @@ mod tests {
             // SAFETY: the vector outlives it.
             let tensor = unsafe { Tensor::wrap(parts, Box::new(())) }.expect("a tensor");
             let mut dims = Dims::new();
-            let view = tensor.view(&mut dims).expect("a view");
+            let view = tensor.read(&mut dims).expect("a view");
             for fortran_order in [false, true] {
                 let dtype = "float32".parse().expect("a dtype");
                 let result = Array { dtype, shape: shape.to_vec(), fortran_order };

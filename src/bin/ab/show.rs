@@ -128,7 +128,7 @@ pub fn detected(input: &Input, map: Mmap, json: bool) -> Result<String, Failure>
     let axes: Vec<usize> = (0..input.array.shape.len()).collect();
     let tensor = input.tensor(map, &axes)?;
     let mut dims = Dims::new();
-    let view = tensor.view(&mut dims)?;
+    let view = tensor.read(&mut dims)?;
     let consumers: Vec<&str> = consumer_names(consumers::accepted_by(view.candidate())).collect();
     let flags = flags(&view);
     if json {

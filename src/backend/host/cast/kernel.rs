@@ -4,10 +4,10 @@ use std::mem::MaybeUninit;
 
 use super::{CHUNK, Caster};
 use crate::backend::host::bits;
-use crate::backend::host::copy::{self, CopyFn};
+use crate::backend::host::copy::{self, CopyFn, Steps};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
-use crate::backend::host::transpose::{self, How, LINE, Matrix, TransposeFn};
+use crate::backend::host::transpose::{self, How, LINE, Matrix, Stage, TransposeFn};
 use crate::backend::host::walk::Kernel;
 
 /// Bytes of the largest element: complex128.
@@ -66,7 +66,8 @@ impl CastKernel {
                 }
             } else if let Some(gather) = self.gather {
                 let size = self.caster.sizes().0;
-                gather(source.offset(from as isize), step as isize, buffer, size as isize, n);
+                let (from_steps, to_steps) = (Steps::one(step as isize), Steps::one(size as isize));
+                gather(source.offset(from as isize), from_steps, buffer, to_steps, n, 1);
             }
         }
     }
@@ -85,7 +86,8 @@ impl CastKernel {
                 }
             } else if let Some(scatter) = self.scatter {
                 let size = self.caster.sizes().1;
-                scatter(buffer, size as isize, destination.offset(to as isize), step as isize, n);
+                let (from_steps, to_steps) = (Steps::one(size as isize), Steps::one(step as isize));
+                scatter(buffer, from_steps, destination.offset(to as isize), to_steps, n, 1);
             }
         }
     }
@@ -229,7 +231,7 @@ impl Kernel for CastKernel {
             }
         };
         // SAFETY: as the caller says.
-        unsafe { Fused::new(self, &whole).run() }
+        unsafe { Fused::new(self, from, to, &whole).run() }
     }
 }
 
@@ -245,14 +247,15 @@ const LONGEST: usize = 256;
 const HEIGHT: usize = 512;
 /// Bytes of a block of a matrix that is narrow one way.
 const NARROW: usize = 16 << 10;
-/// Bytes of the largest block.
-const BLOCK: usize = 64 << 10;
 /// Elements of a row that are worth a cast of their own.
 const OWN: usize = 128;
 
 /// A transpose fused with a cast: block by block, the elements are transposed as they are, then cast.
 struct Fused<'a> {
     kernel: &'a CastKernel,
+    /// As [`Kernel::matrix`] has them.
+    from: (i64, i64),
+    to: (i64, i64),
     transpose: TransposeFn,
     matrix: &'a Matrix,
     source_size: usize,
@@ -267,8 +270,8 @@ struct Fused<'a> {
 
 /// Where blocks are put together.
 struct Buffers {
-    /// The transposed elements.
-    block: Buffer<BLOCK>,
+    /// The transposed elements: room for the largest block, with a line after each of its rows.
+    block: Stage,
     /// Short rows of the destination.
     rows: Buffer<STAGE>,
     /// For each row of the destination, what did not fill a line.
@@ -296,7 +299,7 @@ fn strip_and_block(
 }
 
 impl<'a> Fused<'a> {
-    fn new(kernel: &'a CastKernel, matrix: &'a Matrix) -> Self {
+    fn new(kernel: &'a CastKernel, from: (i64, i64), to: (i64, i64), matrix: &'a Matrix) -> Self {
         let transpose = kernel.transpose.expect("transposes() says so");
         let (source_size, destination_size) = kernel.caster.sizes();
         let Matrix { rows, columns, .. } = *matrix;
@@ -304,7 +307,19 @@ impl<'a> Fused<'a> {
         let follow = block == rows && matrix.destination_row == (rows * destination_size) as isize;
         // Short rows that do not follow each other share their lines with what is between them.
         let streams = kernel.streams && (follow || rows * destination_size > SEGMENT);
-        Fused { kernel, transpose, matrix, source_size, destination_size, strip, block, follow, streams }
+        Fused {
+            kernel,
+            from,
+            to,
+            transpose,
+            matrix,
+            source_size,
+            destination_size,
+            strip,
+            block,
+            follow,
+            streams,
+        }
     }
 
     /// False: a value was lost.
@@ -313,7 +328,17 @@ impl<'a> Fused<'a> {
     /// As [`Kernel::matrix`].
     unsafe fn run(&self) -> bool {
         let Matrix { rows, columns, source_row, .. } = *self.matrix;
-        let mut buffers = Buffers { block: Buffer::new(), rows: Buffer::new(), carried: [NOTHING; STRIP] };
+        let Some(block) = Stage::take() else {
+            // Slower, but without memory.
+            return (0..columns as i64).all(|column| {
+                let steps = self.kernel.steps();
+                let from = (self.from.0 + column * steps.0, self.from.1);
+                let to = (self.to.0 + column * self.to.1, steps.1);
+                // SAFETY: a row of the destination.
+                unsafe { self.kernel.row(from, to, rows) }
+            });
+        };
+        let mut buffers = Buffers { block, rows: Buffer::new(), carried: [NOTHING; STRIP] };
         // What is narrow is read in order; else what comes next is to the right, unless all that is asked
         // for falls on the same sets of the cache.
         let (height, ahead) = match self.strip < columns {
@@ -358,7 +383,9 @@ impl<'a> Fused<'a> {
     unsafe fn block(&self, part: &Matrix, ahead: isize, ends: (bool, bool), buffers: &mut Buffers) -> bool {
         let caster = &self.kernel.caster;
         let (mut lines, mut line) = (part.columns, part.rows);
-        let pitch = line * self.source_size;
+        // Rows that are a power of two apart would push each other out of the first cache.
+        let together = self.follow || line < OWN && !self.streams;
+        let pitch = line * self.source_size + if together { 0 } else { LINE };
         let transposed = buffers.block.start();
         let to = |index: usize| part.destination.wrapping_offset(index as isize * part.destination_row);
         // SAFETY: the caller's; a block fits its buffer.
@@ -405,7 +432,10 @@ mod tests {
             for (rows, columns) in extents().flat_map(|a| extents().map(move |b| (a, b))) {
                 let (strip, block) = strip_and_block(source_size, destination_size, rows, columns);
                 let which = (source_size, destination_size, rows, columns);
-                assert!(strip * block * source_size <= BLOCK, "{which:?}");
+                // With a line after each row of it, where rows are cast one by one.
+                let apart = block >= OWN || rows * destination_size > SEGMENT;
+                let room = strip * (block * source_size + if apart { LINE } else { 0 });
+                assert!(room <= transpose::STAGE, "{which:?}");
                 // What is kept of each row of the destination, where it is written in pieces.
                 assert!(strip <= STRIP || block == rows, "{which:?}");
                 // A piece is a line at least.

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::super::fuse::{Reach, Rows};
+use super::stage::{STAGE, Stage};
 use super::*;
 
 /// A matrix to transpose.
@@ -16,6 +17,8 @@ pub struct Scattered<'a> {
     pub destination: *mut u8,
     /// Where columns start in the destination, in bytes from the first.
     pub columns: &'a [isize],
+    /// Whether the source may be in no cache, so that what is read next is asked for.
+    pub far: bool,
 }
 
 /// Transposes a matrix whose rows and columns are anywhere.
@@ -89,25 +92,17 @@ const LONG: usize = 128;
 const LONG_SMALL: usize = 256;
 /// Columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASH: isize = 1024;
-/// Bytes of the buffer.
-const STAGE: usize = 128 << 10;
-
 /// The matrices that are best for elements of a size.
 pub fn reach(size: usize, how: How) -> Reach {
-    let side = 16 / size;
-    let ((rows, columns), side, least_rows, long) = match how {
-        How::Streamed if cfg!(target_arch = "x86_64") => {
-            (STAGED, side, LEAST / size, if size > 2 { usize::MAX >> 1 } else { LONG_SMALL })
-        }
-        // Less than two lanes would cost more than it saves.
-        _ => (DIRECT, 2 * side, 2 * side, LONG / size),
-    };
-    Reach { rows: rows / size, columns: columns / size, least_rows, side, long }
+    if how == How::Streamed && cfg!(target_arch = "x86_64") {
+        let long = if size > 2 { usize::MAX >> 1 } else { LONG_SMALL };
+        let (rows, columns) = (STAGED.0 / size, STAGED.1 / size);
+        Reach { rows, columns, least_rows: LEAST / size, side: 16 / size, rows_first: true, long }
+    } else {
+        let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
+        Reach { rows, columns, least_rows: 1, side: 1, rows_first: false, long: LONG / size }
+    }
 }
-
-/// The buffer.
-#[repr(align(64))]
-struct Stage(MaybeUninit<[u8; STAGE]>);
 
 /// # Safety
 /// As [`baseline`]; the processor has the instructions.
@@ -119,29 +114,30 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) 
     // SAFETY: the caller's.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if how == How::Streamed {
-            return staged::<V, SIZE, true>(matrix);
+        if how == How::Streamed && staged::<V, SIZE, true>(matrix) {
+            return;
         }
-        if columns.len() > 8 && columns[1..].iter().take(8).any(|column| column % CLASH == 0) {
-            return staged::<V, SIZE, false>(matrix);
+        let clash = columns.len() > 8 && columns[1..].iter().take(8).any(|column| column % CLASH == 0);
+        if clash && staged::<V, SIZE, false>(matrix) {
+            return;
         }
         for index in 0..rows.blocks {
             let block = Block::<SIZE>::of(matrix, index);
             let to = matrix.destination.add(index * rows.offsets.len() * SIZE);
-            block.transpose::<V>(to, columns.len(), |column| columns[column]);
+            block.transpose::<V>(to, columns.len(), |column| *columns.get_unchecked(column));
         }
     }
 }
 
-/// By way of a buffer: around the caches, or through them.
+/// By way of a buffer: around the caches, or through them. False: there is none.
 ///
 /// # Safety
 /// As [`scattered`].
 #[inline(always)]
-unsafe fn staged<V: Vector, const SIZE: usize, const STREAM: bool>(matrix: &Scattered) {
+unsafe fn staged<V: Vector, const SIZE: usize, const STREAM: bool>(matrix: &Scattered) -> bool {
     let Scattered { rows, columns, .. } = *matrix;
-    let mut stage = Stage(MaybeUninit::uninit());
-    let buffer = stage.0.as_mut_ptr().cast::<u8>();
+    let Some(stage) = Stage::take() else { return false };
+    let buffer = stage.start();
     // Bytes of a column in the buffer, after a line in which the one before may wait.
     let pitch = (rows.offsets.len() * SIZE).next_multiple_of(LINE) + LINE;
     let most = (STAGE - LINE) / pitch;
@@ -172,6 +168,7 @@ unsafe fn staged<V: Vector, const SIZE: usize, const STREAM: bool>(matrix: &Scat
     if STREAM {
         fence();
     }
+    true
 }
 
 /// A block of rows, and those after it.
@@ -181,6 +178,7 @@ struct Block<'a, const SIZE: usize> {
     ahead: &'a [isize],
     /// From its rows to those.
     next: isize,
+    far: bool,
 }
 
 impl<'a, const SIZE: usize> Block<'a, SIZE> {
@@ -188,7 +186,8 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let Rows { offsets, blocks, next, last } = matrix.rows;
         let rows = if index + 1 < blocks { offsets } else { &offsets[..last] };
         let ahead = if index + 1 < blocks { offsets } else { &offsets[..0] };
-        Block { source: matrix.source.wrapping_offset(index as isize * next), rows, ahead, next }
+        let source = matrix.source.wrapping_offset(index as isize * next);
+        Block { source, rows, ahead, next, far: matrix.far }
     }
 
     /// Transposes some columns to where they start.
@@ -211,13 +210,16 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             } else if height >= side(1) && width >= side(1) {
                 self.tiles::<V::Lane>(to, width, columns);
             } else {
-                for column in 0..width {
-                    let to = to.offset(columns(column));
-                    for (row, offset) in self.rows.iter().enumerate() {
-                        let from = self.source.offset(*offset).add(column * SIZE);
-                        let value = from.cast::<[u8; SIZE]>().read();
-                        to.add(row * SIZE).cast::<[u8; SIZE]>().write(value);
-                    }
+                // Along what is longer.
+                let one = |row: usize, column: usize| {
+                    let from = self.source.offset(*self.rows.get_unchecked(row)).add(column * SIZE);
+                    let value = from.cast::<[u8; SIZE]>().read();
+                    to.offset(columns(column)).add(row * SIZE).cast::<[u8; SIZE]>().write(value);
+                };
+                if height >= width {
+                    (0..width).for_each(|column| (0..height).for_each(|row| one(row, column)));
+                } else {
+                    (0..height).for_each(|row| (0..width).for_each(|column| one(row, column)));
                 }
             }
         }
@@ -226,24 +228,37 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[inline(always)]
     unsafe fn tiles<V: Vector>(&self, to: *mut u8, width: usize, columns: impl Fn(usize) -> isize + Copy) {
         let side = 16 / SIZE * V::LANES;
+        let height = self.rows.len();
         // SAFETY: the caller's.
         unsafe {
-            for row in cover(self.rows.len(), side) {
-                let (ahead, source) = match row + side {
-                    next if next < self.rows.len() => {
-                        (&self.rows[next..self.rows.len().min(next + side)], self.source)
+            // Where tiles start: the last one of a row or a column ends where that does.
+            let mut row = 0;
+            while row < height {
+                let row_at = row.min(height - side);
+                row += side;
+                let mut column = 0;
+                while column < width {
+                    let column_at = column.min(width - side);
+                    column += side;
+                    if self.far && column_at * SIZE % LINE < side * SIZE {
+                        self.ask(row, side, column_at);
                     }
-                    _ => (&self.ahead[..side.min(self.ahead.len())], self.source.wrapping_offset(self.next)),
-                };
-                for column in cover(width, side) {
-                    if column * SIZE % LINE < side * SIZE {
-                        for offset in ahead {
-                            prefetch(source.wrapping_offset(*offset).wrapping_add(column * SIZE));
-                        }
-                    }
-                    self.tile::<V>(to, row, column, columns);
+                    self.tile::<V>(to, row_at, column_at, columns);
                 }
             }
+        }
+    }
+
+    /// Asks for what is read of the rows from `row` on, which may be the next block's.
+    #[inline(always)]
+    fn ask(&self, row: usize, count: usize, column: usize) {
+        let (rows, source) = if row < self.rows.len() {
+            (&self.rows[row..self.rows.len().min(row + count)], self.source)
+        } else {
+            (&self.ahead[..count.min(self.ahead.len())], self.source.wrapping_offset(self.next))
+        };
+        for offset in rows {
+            prefetch(source.wrapping_offset(*offset).wrapping_add(column * SIZE));
         }
     }
 
@@ -363,7 +378,7 @@ mod tests {
                 // SAFETY: the matrices are parts of the two.
                 unsafe {
                     let (source, destination) = (from.offset(at as isize), to.add(start as usize));
-                    transpose(&Scattered { source, rows: *rows, destination, columns }, how);
+                    transpose(&Scattered { source, rows: *rows, destination, columns, far: true }, how);
                 }
                 true
             });

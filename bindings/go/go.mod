@@ -1,0 +1,3 @@
+module arraybridge
+
+go 1.19

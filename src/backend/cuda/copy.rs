@@ -1,0 +1,211 @@
+//! Plain copies by the driver's engines: of a run of bytes, and of rectangles of rows and slices.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use cudarc::driver::sys::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUmemorytype, CUstream};
+
+use super::driver::call;
+use super::lane::Lane;
+use crate::backend::job::{Transfer, Work};
+use crate::error::Result;
+
+/// Where one side of a copy starts.
+#[derive(Clone, Copy, Debug)]
+pub enum Start {
+    /// On the device, or where it reaches.
+    Device(u64),
+    /// In the host's memory.
+    Host(u64),
+}
+
+impl Start {
+    /// So many bytes further.
+    pub fn at(self, offset: i64) -> Start {
+        match self {
+            Start::Device(address) => Start::Device(address.wrapping_add_signed(offset)),
+            Start::Host(address) => Start::Host(address.wrapping_add_signed(offset)),
+        }
+    }
+
+    /// The number of it.
+    pub fn address(self) -> u64 {
+        match self {
+            Start::Device(address) | Start::Host(address) => address,
+        }
+    }
+
+    fn kind(self) -> CUmemorytype {
+        match self {
+            Start::Device(_) => CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            Start::Host(_) => CUmemorytype::CU_MEMORYTYPE_HOST,
+        }
+    }
+
+    fn host(self) -> *mut c_void {
+        match self {
+            Start::Device(_) => null_mut(),
+            Start::Host(address) => address as usize as *mut c_void,
+        }
+    }
+
+    fn device(self) -> u64 {
+        match self {
+            Start::Device(address) => address,
+            Start::Host(_) => 0,
+        }
+    }
+}
+
+/// Rows of so many bytes, at equal steps on each side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rectangle {
+    /// Bytes of a row, rows of a slice, slices.
+    region: [usize; 3],
+    /// Bytes from a row to the next, and from a slice to the next, in the source.
+    source: [usize; 2],
+    /// Likewise in the destination.
+    destination: [usize; 2],
+    /// What folding added to the starts.
+    start: (i64, i64),
+}
+
+/// Shorter rows are faster by a kernel, or packed by the host, than by an engine that steps over them.
+const SHORTEST_ROW: usize = 64;
+
+impl Rectangle {
+    /// A job as a rectangle; None: it is none, or other ways are better.
+    pub fn of(job: &Transfer<'_>) -> Option<Rectangle> {
+        let Work::Move { size } = job.work else { return None };
+        let mut axes = job.folded.axes;
+        let mut row = usize::try_from(size).ok()?;
+        if let Some((inner, outer)) = axes.split_last()
+            && (inner.source, inner.destination) == (size as i64, size as i64)
+        {
+            row = row.checked_mul(usize::try_from(inner.extent).ok()?)?;
+            axes = outer;
+        }
+        if axes.len() > 2 || !axes.is_empty() && row < SHORTEST_ROW {
+            return None;
+        }
+        let (mut region, mut source, mut destination) = ([row, 1, 1], [row; 2], [row; 2]);
+        for (at, axis) in axes.iter().rev().enumerate() {
+            region[at + 1] = usize::try_from(axis.extent).ok()?;
+            source[at] = usize::try_from(axis.source).ok()?;
+            destination[at] = usize::try_from(axis.destination).ok()?;
+        }
+        for steps in [&mut source, &mut destination] {
+            if axes.len() < 2 {
+                steps[1] = steps[0].checked_mul(region[1])?;
+            }
+            // What the driver asks of a pitch, and of a height.
+            let rows = steps[0].checked_mul(region[1])?;
+            if steps[0] < row || steps[1] < rows || !steps[1].is_multiple_of(steps[0]) {
+                return None;
+            }
+        }
+        let start = (job.folded.source_offset, job.folded.destination_offset);
+        Some(Rectangle { region, source, destination, start })
+    }
+
+    /// A run of so many bytes.
+    pub fn run(bytes: usize) -> Rectangle {
+        Rectangle { region: [bytes, 1, 1], source: [bytes; 2], destination: [bytes; 2], start: (0, 0) }
+    }
+
+    /// Whether it is a single run of bytes.
+    pub fn is_run(&self) -> bool {
+        self.region[1] == 1 && self.region[2] == 1
+    }
+
+    /// Bytes that are copied.
+    pub fn bytes(&self) -> usize {
+        self.region.iter().product()
+    }
+
+    /// Whether a lane's engine takes such steps.
+    pub fn suits(&self, lane: &Lane) -> bool {
+        self.is_run() || self.source[0] <= lane.max_pitch && self.destination[0] <= lane.max_pitch
+    }
+
+    /// Puts the copy on a stream. The lane's context is current.
+    ///
+    /// # Safety
+    /// The job that this is of may be done from `source` to `destination`; the stream is valid.
+    pub unsafe fn copy(
+        &self,
+        lane: &Lane,
+        stream: CUstream,
+        source: Start,
+        destination: Start,
+    ) -> Result<()> {
+        let f = lane.f;
+        let (source, destination) = (source.at(self.start.0), destination.at(self.start.1));
+        let [row, rows, slices] = self.region;
+        // SAFETY: the caller vouches for both sides.
+        unsafe {
+            if self.is_run() {
+                return match (source, destination) {
+                    (Start::Device(from), Start::Device(to)) => {
+                        call!(f, cuMemcpyDtoDAsync(to, from, row, stream))
+                    }
+                    (Start::Device(from), Start::Host(_)) => {
+                        call!(f, cuMemcpyDtoHAsync(destination.host(), from, row, stream))
+                    }
+                    (Start::Host(_), _) => {
+                        call!(f, cuMemcpyHtoDAsync(destination.device(), source.host(), row, stream))
+                    }
+                };
+            }
+            if slices == 1 {
+                let copy = CUDA_MEMCPY2D {
+                    srcXInBytes: 0,
+                    srcY: 0,
+                    srcMemoryType: source.kind(),
+                    srcHost: source.host(),
+                    srcDevice: source.device(),
+                    srcArray: null_mut(),
+                    srcPitch: self.source[0],
+                    dstXInBytes: 0,
+                    dstY: 0,
+                    dstMemoryType: destination.kind(),
+                    dstHost: destination.host(),
+                    dstDevice: destination.device(),
+                    dstArray: null_mut(),
+                    dstPitch: self.destination[0],
+                    WidthInBytes: row,
+                    Height: rows,
+                };
+                return call!(f, cuMemcpy2DAsync(&copy, stream));
+            }
+            let copy = CUDA_MEMCPY3D {
+                srcXInBytes: 0,
+                srcY: 0,
+                srcZ: 0,
+                srcLOD: 0,
+                srcMemoryType: source.kind(),
+                srcHost: source.host(),
+                srcDevice: source.device(),
+                srcArray: null_mut(),
+                reserved0: null_mut(),
+                srcPitch: self.source[0],
+                srcHeight: self.source[1] / self.source[0],
+                dstXInBytes: 0,
+                dstY: 0,
+                dstZ: 0,
+                dstLOD: 0,
+                dstMemoryType: destination.kind(),
+                dstHost: destination.host(),
+                dstDevice: destination.device(),
+                dstArray: null_mut(),
+                reserved1: null_mut(),
+                dstPitch: self.destination[0],
+                dstHeight: self.destination[1] / self.destination[0],
+                WidthInBytes: row,
+                Height: rows,
+                Depth: slices,
+            };
+            call!(f, cuMemcpy3DAsync(&copy, stream))
+        }
+    }
+}
