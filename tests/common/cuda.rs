@@ -323,5 +323,5 @@ pub fn no_complaints() {
 /// references to primary contexts.
 pub fn live() -> [i64; 7] {
     // SAFETY: it counts.
-    std::array::from_fn(|kind| unsafe { (driver().fake_live)(kind as c_int) } as i64)
+    std::array::from_fn(|kind| unsafe { (driver().fake_live)(kind as c_int) })
 }
