@@ -85,7 +85,9 @@ fn asynchronous(options: ab_convert_options) -> ab_convert_options {
 fn settle(desks: &[&Desk]) {
     for desk in desks {
         cu!(cuCtxPushCurrent(desk.context));
+        no_complaints();
         cu!(cuCtxSynchronize());
+        no_complaints();
         cu!(cuCtxPopCurrent(null_mut()));
     }
 }

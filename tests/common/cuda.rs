@@ -202,6 +202,7 @@ impl Desk {
 
     /// Pinned memory with these bytes.
     pub fn pinned(&self, bytes: &[u8]) -> Buffer {
+        let bytes = if bytes.is_empty() { &[0] } else { bytes };
         let mut address = 0;
         cu!(cuMemHostAlloc(&mut address, bytes.len(), 1));
         let buffer = Buffer { address, size: bytes.len(), free: Free::Host, context: self.context };
@@ -211,6 +212,7 @@ impl Desk {
 
     /// Managed memory with these bytes.
     pub fn managed(&self, bytes: &[u8]) -> Buffer {
+        let bytes = if bytes.is_empty() { &[0] } else { bytes };
         let mut address = 0;
         cu!(cuMemAllocManaged(&mut address, bytes.len(), 1));
         let buffer = Buffer { address, size: bytes.len(), free: Free::Device, context: self.context };
@@ -321,5 +323,5 @@ pub fn no_complaints() {
 /// references to primary contexts.
 pub fn live() -> [i64; 7] {
     // SAFETY: it counts.
-    std::array::from_fn(|kind| unsafe { (driver().fake_live)(kind as c_int) } as i64)
+    std::array::from_fn(|kind| unsafe { (driver().fake_live)(kind as c_int) })
 }
