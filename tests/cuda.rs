@@ -520,7 +520,11 @@ fn pointers_are_what_the_driver_says() {
     // SAFETY: it makes memory.
     let mapped = unsafe { (cuda::driver().fake_mapped)(0, 256) };
     let mut pooled = 0;
-    cu!(cuMemAllocAsync(&mut pooled, 256, null_mut()));
+    if has_pools() {
+        cu!(cuMemAllocAsync(&mut pooled, 256, null_mut()));
+    } else {
+        cu!(cuMemAlloc(&mut pooled, 256));
+    }
     cu!(cuStreamSynchronize(null_mut()));
     let here = |info: ab_pointer_info| {
         (info.memory, (info.device.device_type, info.device.device_id), info.base, info.size)
@@ -556,9 +560,7 @@ fn pointers_are_what_the_driver_says() {
         }
     }
     cu!(cuMemHostUnregister(plain.as_ptr() as u64));
-    if has_pools() {
-        cu!(cuMemFree(pooled));
-    }
+    cu!(cuMemFree(pooled));
 }
 
 /// Memory on the heap, and every call of a caller's allocator.
