@@ -16,6 +16,7 @@ mod order;
 mod slot;
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use self::copy::{Rectangle, Start};
 use self::devices::Cuda as Driver;
@@ -39,6 +40,9 @@ const NAME: &str = "cuda";
 
 /// Up to so many bytes of pageable memory the driver takes with the command itself.
 const INLINE: usize = 64 << 10;
+
+/// Bytes of a copy from which on it tells which way is faster.
+const WORTH_PROBING: usize = 16 << 20;
 
 impl Backend for Cuda {
     fn name(&self) -> &'static str {
@@ -408,7 +412,7 @@ impl Call<'_> {
                 return outcome;
             }
             orders.settle()?;
-            match self.staged(lane, true, source.address(), destination.address()) {
+            match self.pageable(lane, true, source.address(), destination.address()) {
                 Some(outcome) => outcome,
                 None => self.mirrored(&orders, (None, source), (Some(lane), destination)),
             }
@@ -483,9 +487,53 @@ impl Call<'_> {
             }
             refuse_capture(capturing)?;
             orders.settle()?;
-            match self.staged(lane, false, destination.address(), source.address()) {
+            match self.pageable(lane, false, destination.address(), source.address()) {
                 Some(outcome) => outcome,
                 None => self.mirrored(&orders, (Some(lane), source), (None, destination)),
+            }
+        }
+    }
+
+    /// Through the staging ring, unless the device is one that copies pageable memory faster by itself.
+    ///
+    /// # Safety
+    /// As [`Call::staged`]. The lane's context is current.
+    unsafe fn pageable(&self, lane: &'static Lane, up: bool, host: u64, device: u64) -> Option<Result<()>> {
+        // SAFETY: the caller's.
+        let staged = || unsafe { self.staged(lane, up, host, device) };
+        let copy = Rectangle::of(self.job).filter(|copy| lane.shares_pages && copy.is_run());
+        let Some(copy) = copy.filter(|copy| copy.bytes() >= WORTH_PROBING) else { return staged() };
+        let direct = || {
+            let stream = lane.stream()?;
+            let (host, device) = (Start::Host(host), Start::Device(device));
+            let (from, to) = if up { (host, device) } else { (device, host) };
+            // SAFETY: the caller vouches for both sides.
+            let copied = unsafe { copy.copy(lane, stream.stream, from, to) };
+            let waited = stream.wait();
+            copied.and(waited)
+        };
+        let found = &lane.pageable[usize::from(up)];
+        match found.is_direct() {
+            Some(true) => Some(direct()),
+            Some(false) => staged(),
+            None => {
+                // Twice each: what is touched and made first is no part of either.
+                let mut best = [Duration::MAX; 2];
+                for _ in 0..2 {
+                    let start = Instant::now();
+                    if let Err(error) = direct() {
+                        return Some(Err(error));
+                    }
+                    best[0] = best[0].min(start.elapsed());
+                    let start = Instant::now();
+                    match staged() {
+                        None => return Some(Ok(())),
+                        Some(Err(error)) => return Some(Err(error)),
+                        Some(Ok(())) => best[1] = best[1].min(start.elapsed()),
+                    }
+                }
+                found.found(best[0] < best[1]);
+                Some(Ok(()))
             }
         }
     }
