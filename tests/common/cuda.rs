@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::common;
 
 /// What a `libcuda.so.1` before a version lacks, of what the fake one has.
-const SINCE: [(u32, &str); 2] = [(12000, "cuGraphInstantiateWithFlags"), (12080, "cuStreamGetDevice")];
+const SINCE: [(u32, &str); 1] = [(12080, "cuStreamGetDevice")];
 
 /// The folder of the fake driver.
 pub fn sources() -> PathBuf {
