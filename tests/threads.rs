@@ -196,7 +196,7 @@ impl Soak {
             let pick = (state >> 33) as usize;
             let context = context(pick % 5);
             let parcel = match pick % 64 {
-                0 if number % 8 == 0 && may_fork() => {
+                0 if number.is_multiple_of(8) && may_fork() => {
                     forked(&self.large);
                     None
                 }

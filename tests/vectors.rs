@@ -5,6 +5,9 @@
 #[path = "common/cl.rs"]
 mod cl;
 mod common;
+#[cfg(feature = "cuda")]
+#[path = "common/cuda.rs"]
+mod cuda;
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_void};
@@ -115,6 +118,10 @@ impl Array<'_> {
 
 /// Copies, and returns the status and the message.
 fn copy_into(from: &Array<'_>, to: &Array<'_>, options: &ab_convert_options) -> (ab_status, String) {
+    #[cfg(feature = "cuda")]
+    if let Some(outcome) = through_cuda::copy_into(from, to, options) {
+        return outcome;
+    }
     #[cfg(feature = "opencl")]
     if let Some(outcome) = opencl::copy_into(from, to, options) {
         return outcome;
@@ -278,6 +285,101 @@ mod opencl {
             if let Some(result) = &result {
                 place.copy_from_slice(&desk.read(result.mem, result.size)[..place.len()]);
             }
+            Some(outcome)
+        })
+    }
+}
+
+/// The same with a side or both in memory of CUDA's fake driver, for the way that an environment variable
+/// names.
+#[cfg(feature = "cuda")]
+mod through_cuda {
+    use std::mem::ManuallyDrop;
+
+    use arraybridge::dlpack::{Dims, TensorView};
+
+    use super::cuda::{Buffer, Desk};
+    use super::*;
+
+    pub const WAY: &str = "ARRAYBRIDGE_VECTORS_CUDA_WAY";
+    /// What the variable may be: where the source is, and where the destination.
+    pub const WAYS: [(&str, Kind, Kind); 6] = [
+        ("device", Kind::Device(0), Kind::Device(0)),
+        ("upload", Kind::Host, Kind::Device(0)),
+        ("download", Kind::Device(0), Kind::Host),
+        ("peer", Kind::Device(0), Kind::Device(1)),
+        ("pinned", Kind::Pinned, Kind::Device(0)),
+        ("managed", Kind::Managed, Kind::Pinned),
+    ];
+
+    #[derive(Clone, Copy)]
+    pub enum Kind {
+        Host,
+        Pinned,
+        Managed,
+        Device(i32),
+    }
+
+    impl Kind {
+        fn device(self) -> DLDevice {
+            let (device_type, device_id) = match self {
+                Kind::Host => (1, 0),
+                Kind::Pinned => (3, 0),
+                Kind::Managed => (13, 0),
+                Kind::Device(id) => (2, id),
+            };
+            DLDevice { device_type, device_id }
+        }
+
+        fn buffer(self, desks: &[Desk; 2], bytes: &[u8]) -> Option<Buffer> {
+            Some(match self {
+                Kind::Host => return None,
+                Kind::Pinned => desks[0].pinned(bytes),
+                Kind::Managed => desks[0].managed(bytes),
+                Kind::Device(id) => desks[id as usize].buffer(bytes),
+            })
+        }
+    }
+
+    thread_local! {
+        // A thread's contexts end with it.
+        static WORK: Option<(Kind, Kind, ManuallyDrop<[Desk; 2]>)> = std::env::var(WAY).ok().map(|name| {
+            let (_, from, to) = WAYS.into_iter().find(|(way, ..)| *way == name).expect("a way");
+            (from, to, ManuallyDrop::new([Desk::new(0), Desk::new(1)]))
+        });
+    }
+
+    pub fn copy_into(
+        from: &Array<'_>,
+        to: &Array<'_>,
+        options: &ab_convert_options,
+    ) -> Option<(ab_status, String)> {
+        WORK.with(|work| {
+            let (from_kind, to_kind, desks) = work.as_ref()?;
+            let (mut source, mut destination) = (from.tensor(), to.tensor());
+            let bytes = |tensor: &DLTensor, flags| {
+                let mut dims = Dims::new();
+                // SAFETY: the tests' tensors are as large as they say, and start where their memory does.
+                unsafe {
+                    let view = TensorView::read(tensor, flags, "tensor", &mut dims).unwrap();
+                    std::slice::from_raw_parts_mut(tensor.data.cast::<u8>(), view.end_offset as usize)
+                }
+            };
+            let (input, place) = (bytes(&source, from.flags()), bytes(&destination, to.flags()));
+            let (sent, taken) = (from_kind.buffer(desks, input), to_kind.buffer(desks, place));
+            for (tensor, buffer, kind) in
+                [(&mut source, &sent, from_kind), (&mut destination, &taken, to_kind)]
+            {
+                if let Some(buffer) = buffer {
+                    tensor.data = buffer.address as usize as *mut c_void;
+                    tensor.device = kind.device();
+                }
+            }
+            let outcome = copy_tensors((source, from.flags()), (destination, to.flags()), options);
+            if let Some(taken) = &taken {
+                place.copy_from_slice(&taken.bytes()[..place.len()]);
+            }
+            cuda::no_complaints();
             Some(outcome)
         })
     }
@@ -518,7 +620,14 @@ fn every_instruction_set() {
     for isa in lesser {
         let this = std::env::current_exe().unwrap();
         let run = std::process::Command::new(this)
-            .args(["--skip", "every_instruction_set", "--skip", "every_way_of_opencl"])
+            .args([
+                "--skip",
+                "every_instruction_set",
+                "--skip",
+                "every_way_of_opencl",
+                "--skip",
+                "every_way_of_cuda",
+            ])
             .args(["--skip", "the_rust_api"])
             .env("ARRAYBRIDGE_ISA", isa)
             .output()
@@ -561,5 +670,18 @@ fn every_way_of_opencl() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let passed = if way == "device" { "3 passed" } else { "2 passed" };
         assert!(output.status.success() && text.contains(passed), "{way}: {text}");
+    }
+}
+
+/// The tests above again, through memory of CUDA's fake driver.
+#[cfg(feature = "cuda")]
+#[test]
+fn every_way_of_cuda() {
+    let folder = cuda::folder(12080, &[]);
+    for (way, ..) in through_cuda::WAYS {
+        let tests = ["casts", "layouts", "exact_casts"];
+        // Each value of its own: on one way to devices.
+        let tests = if way == "device" { &tests[..] } else { &tests[..2] };
+        cuda::again(tests, &folder, &[(through_cuda::WAY, way)]);
     }
 }

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use crate::common;
 
 /// What a `libcuda.so.1` before a version lacks, of what the fake one has.
-const SINCE: [(u32, &str); 2] = [(12000, "cuGraphInstantiateWithFlags"), (12080, "cuStreamGetDevice")];
+const SINCE: [(u32, &str); 1] = [(12080, "cuStreamGetDevice")];
 
 /// The folder of the fake driver.
 pub fn sources() -> PathBuf {
@@ -202,6 +202,7 @@ impl Desk {
 
     /// Pinned memory with these bytes.
     pub fn pinned(&self, bytes: &[u8]) -> Buffer {
+        let bytes = if bytes.is_empty() { &[0] } else { bytes };
         let mut address = 0;
         cu!(cuMemHostAlloc(&mut address, bytes.len(), 1));
         let buffer = Buffer { address, size: bytes.len(), free: Free::Host, context: self.context };
@@ -211,6 +212,7 @@ impl Desk {
 
     /// Managed memory with these bytes.
     pub fn managed(&self, bytes: &[u8]) -> Buffer {
+        let bytes = if bytes.is_empty() { &[0] } else { bytes };
         let mut address = 0;
         cu!(cuMemAllocManaged(&mut address, bytes.len(), 1));
         let buffer = Buffer { address, size: bytes.len(), free: Free::Device, context: self.context };
@@ -321,5 +323,5 @@ pub fn no_complaints() {
 /// references to primary contexts.
 pub fn live() -> [i64; 7] {
     // SAFETY: it counts.
-    std::array::from_fn(|kind| unsafe { (driver().fake_live)(kind as c_int) } as i64)
+    std::array::from_fn(|kind| unsafe { (driver().fake_live)(kind as c_int) })
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::{
@@ -36,6 +37,10 @@ pub struct Lane {
     pub modules: Modules,
     /// The largest step between rows that the copy engine takes, in bytes.
     pub max_pitch: usize,
+    /// Whether the device reads the host's page tables, so that pageable memory may be its own to copy.
+    pub shares_pages: bool,
+    /// What was found to be faster there: up, and down.
+    pub pageable: [Pageable; 2],
     /// Ours that nobody is using.
     streams: Mutex<Vec<Handle>>,
     /// Devices that it has been told to reach, and whether it does.
@@ -58,6 +63,34 @@ impl std::fmt::Debug for Lane {
     }
 }
 
+/// Whether a device's own copies of pageable memory are faster than the staging ring: found out once, by
+/// doing a large one both ways.
+pub struct Pageable(AtomicU8);
+
+impl Pageable {
+    const UNKNOWN: u8 = 0;
+    const DIRECT: u8 = 1;
+    const STAGED: u8 = 2;
+
+    const fn new() -> Pageable {
+        Pageable(AtomicU8::new(Pageable::UNKNOWN))
+    }
+
+    /// What has been found out.
+    pub fn is_direct(&self) -> Option<bool> {
+        match self.0.load(Ordering::Relaxed) {
+            Pageable::UNKNOWN => None,
+            found => Some(found == Pageable::DIRECT),
+        }
+    }
+
+    /// Keeps what has been found out.
+    pub fn found(&self, direct: bool) {
+        let found = if direct { Pageable::DIRECT } else { Pageable::STAGED };
+        self.0.store(found, Ordering::Relaxed);
+    }
+}
+
 /// What a pool keeps of its device's memory: a part of so many.
 const KEPT_PART: u64 = 64;
 
@@ -73,6 +106,7 @@ impl Lane {
             let _entered = Entered::new(f, context)?;
             let has_pools = device.attribute(f, Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
             let pool = if has_pools { make_pool(f, device).ok() } else { None };
+            let tables = Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
             let pitch = device.attribute(f, Attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH);
             Ok(Lane {
                 f,
@@ -83,6 +117,8 @@ impl Lane {
                 rings: Rings::new(),
                 modules: Modules::new(),
                 max_pitch: usize::try_from(pitch).unwrap_or(0),
+                shares_pages: device.attribute(f, tables) != 0,
+                pageable: [Pageable::new(), Pageable::new()],
                 streams: Mutex::new(Vec::new()),
                 peers: Mutex::new(Vec::new()),
             })

@@ -176,9 +176,12 @@ impl Drop for Owner {
                 Back::Device => (f.cuMemFree)(self.address),
                 Back::Host => (f.cuMemFreeHost)(self.address as usize as *mut c_void),
                 Back::Pool { legacy: true } => (f.cuMemFreeAsync)(self.address, LEGACY_STREAM as CUstream),
-                // A caller's stream may be gone by now, so the device is waited for, as cuMemFree does.
+                // A caller's stream may be gone by now, so the device is waited for, as cuMemFree does. What
+                // may be in use is not given away.
                 Back::Pool { legacy: false } => {
-                    (f.cuCtxSynchronize)();
+                    if (f.cuCtxSynchronize)() != 0 && (f.cuCtxSynchronize)() != 0 {
+                        return;
+                    }
                     (f.cuMemFreeAsync)(self.address, self.lane.allocations)
                 }
             }

@@ -16,6 +16,7 @@ mod order;
 mod slot;
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use self::copy::{Rectangle, Start};
 use self::devices::Cuda as Driver;
@@ -39,6 +40,9 @@ const NAME: &str = "cuda";
 
 /// Up to so many bytes of pageable memory the driver takes with the command itself.
 const INLINE: usize = 64 << 10;
+
+/// Bytes of a copy from which on it tells which way is faster.
+const WORTH_PROBING: usize = 16 << 20;
 
 impl Backend for Cuda {
     fn name(&self) -> &'static str {
@@ -251,7 +255,7 @@ impl Call<'_> {
             let track = orders.begin(lane)?;
             let (from, to) = (Start::Device(from), Start::Device(to));
             let worked = way.go(lane, track.stream(), self.job, from, to);
-            orders.end(lane, &track, worked)
+            orders.end(&track, worked)
         }
     }
 
@@ -280,8 +284,8 @@ impl Call<'_> {
                 call!(f, cuMemcpyDtoHAsync((&raw mut lost).cast(), word.address, 4, stream))
             };
             let worked = work();
-            let waited = orders.finish(lane, &track);
-            orders.end(lane, &track, worked.and(waited))?;
+            let waited = orders.finish(&track);
+            orders.end(&track, worked.and(waited))?;
         }
         if lost == 0 {
             Ok(())
@@ -359,7 +363,7 @@ impl Call<'_> {
                 Ok(())
             };
             let worked = work();
-            orders.end(b, &track, worked)
+            orders.end(&track, worked)
         }
     }
 
@@ -392,7 +396,7 @@ impl Call<'_> {
                 let track = orders.begin(lane)?;
                 let from = Start::Host(source.address());
                 let worked = copy.copy(lane, track.stream(), from, to);
-                return orders.end(lane, &track, worked);
+                return orders.end(&track, worked);
             }
             if pinned
                 && orders.is_asynchronous()
@@ -401,14 +405,14 @@ impl Call<'_> {
                 let track = orders.begin(lane)?;
                 let from = Start::Device(from.on_device(source));
                 let worked = way.go(lane, track.stream(), self.job, from, to);
-                return orders.end(lane, &track, worked);
+                return orders.end(&track, worked);
             }
             refuse_capture(capturing)?;
             if let Some(outcome) = self.packed(lane, &orders, source.address(), to)? {
                 return outcome;
             }
             orders.settle()?;
-            match self.staged(lane, true, source.address(), destination.address()) {
+            match self.pageable(lane, true, source.address(), destination.address()) {
                 Some(outcome) => outcome,
                 None => self.mirrored(&orders, (None, source), (Some(lane), destination)),
             }
@@ -443,7 +447,7 @@ impl Call<'_> {
             staging::on_host(&pack, from.wrapping_add_signed(part.source), packed)?;
             let track = orders.begin(lane)?;
             let worked = copy.copy(lane, track.stream(), Start::Host(packed), to.at(part.destination));
-            Ok(Some(orders.end(lane, &track, worked)))
+            Ok(Some(orders.end(&track, worked)))
         }
     }
 
@@ -470,7 +474,7 @@ impl Call<'_> {
                 let track = orders.begin(lane)?;
                 let host = Start::Host(destination.address());
                 let worked = copy.copy(lane, track.stream(), from, host);
-                return orders.end(lane, &track, worked);
+                return orders.end(&track, worked);
             }
             if pinned
                 && orders.is_asynchronous()
@@ -479,13 +483,57 @@ impl Call<'_> {
                 let track = orders.begin(lane)?;
                 let to = Start::Device(to.on_device(destination));
                 let worked = way.go(lane, track.stream(), self.job, from, to);
-                return orders.end(lane, &track, worked);
+                return orders.end(&track, worked);
             }
             refuse_capture(capturing)?;
             orders.settle()?;
-            match self.staged(lane, false, destination.address(), source.address()) {
+            match self.pageable(lane, false, destination.address(), source.address()) {
                 Some(outcome) => outcome,
                 None => self.mirrored(&orders, (Some(lane), source), (None, destination)),
+            }
+        }
+    }
+
+    /// Through the staging ring, unless the device is one that copies pageable memory faster by itself.
+    ///
+    /// # Safety
+    /// As [`Call::staged`]. The lane's context is current.
+    unsafe fn pageable(&self, lane: &'static Lane, up: bool, host: u64, device: u64) -> Option<Result<()>> {
+        // SAFETY: the caller's.
+        let staged = || unsafe { self.staged(lane, up, host, device) };
+        let copy = Rectangle::of(self.job).filter(|copy| lane.shares_pages && copy.is_run());
+        let Some(copy) = copy.filter(|copy| copy.bytes() >= WORTH_PROBING) else { return staged() };
+        let direct = || {
+            let stream = lane.stream()?;
+            let (host, device) = (Start::Host(host), Start::Device(device));
+            let (from, to) = if up { (host, device) } else { (device, host) };
+            // SAFETY: the caller vouches for both sides.
+            let copied = unsafe { copy.copy(lane, stream.stream, from, to) };
+            let waited = stream.wait();
+            copied.and(waited)
+        };
+        let found = &lane.pageable[usize::from(up)];
+        match found.is_direct() {
+            Some(true) => Some(direct()),
+            Some(false) => staged(),
+            None => {
+                // Twice each: what is touched and made first is no part of either.
+                let mut best = [Duration::MAX; 2];
+                for _ in 0..2 {
+                    let start = Instant::now();
+                    if let Err(error) = direct() {
+                        return Some(Err(error));
+                    }
+                    best[0] = best[0].min(start.elapsed());
+                    let start = Instant::now();
+                    match staged() {
+                        None => return Some(Ok(())),
+                        Some(Err(error)) => return Some(Err(error)),
+                        Some(Ok(())) => best[1] = best[1].min(start.elapsed()),
+                    }
+                }
+                found.found(best[0] < best[1]);
+                Some(Ok(()))
             }
         }
     }

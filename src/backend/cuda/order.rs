@@ -177,8 +177,8 @@ impl Orders {
 
     /// Ends the work on a track: waits for it, or puts what follows in the caller's streams behind it; in
     /// the source's too, since whoever owns the source may reuse it from then on. `worked` is what came of
-    /// it; after a failure nothing is left in flight.
-    pub fn end(&self, lane: &'static Lane, track: &Track, worked: Result<()>) -> Result<()> {
+    /// it; after a failure nothing is left in flight. The context of the track's lane is current.
+    pub fn end(&self, track: &Track, worked: Result<()>) -> Result<()> {
         let stream = track.stream();
         if self.asynchronous && worked.is_ok() {
             let after = || {
@@ -200,23 +200,30 @@ impl Orders {
             if ordered.is_ok() || self.is_capturing() {
                 return ordered;
             }
-            return self.wait(lane, stream).and(ordered);
+            return self.wait(stream).and(ordered);
         }
         if worked.is_err() && self.is_capturing() {
             return worked;
         }
-        let waited = self.wait(lane, stream);
+        let waited = self.wait(stream);
         worked.and(waited)
     }
 
-    /// Waits for the work on a track.
-    pub fn finish(&self, lane: &'static Lane, track: &Track) -> Result<()> {
-        self.wait(lane, track.stream())
+    /// Waits for the work on a track. The lane's context is current.
+    pub fn finish(&self, track: &Track) -> Result<()> {
+        self.wait(track.stream())
     }
 
-    fn wait(&self, lane: &'static Lane, stream: CUstream) -> Result<()> {
-        let _entered = lane.enter()?;
+    /// The lane's context is current. Also where waiting fails, nothing is left in flight if that can be
+    /// helped.
+    fn wait(&self, stream: CUstream) -> Result<()> {
         // SAFETY: the stream is valid.
-        unsafe { call!(self.f, cuStreamSynchronize(stream)) }
+        unsafe {
+            let waited = call!(self.f, cuStreamSynchronize(stream));
+            if waited.is_err() {
+                (self.f.cuStreamSynchronize)(stream);
+            }
+            waited
+        }
     }
 }

@@ -129,7 +129,7 @@ int main(void) {
   CHECK(cuLaunchKernel(function, 2, 1, 1, 2048, 1, 1, 0, first, one, NULL) == INVALID_VALUE);
   CHECK(cuLaunchKernel(function, 2, 1, 1, 128, 1, 1, 0, first, one, NULL) == 0 && cuStreamSynchronize(first) == 0);
   CHECK(cuMemcpyDtoH_v2(numbers, b, 1024) == 0 && numbers[0] == 127 && numbers[127] == 0 && numbers[128] == 255);
-  CHECK(fake_complaints()[0] == 0);
+  CHECK(strstr(fake_complaints(), "reverse") == NULL);
   CHECK(cuModuleGetFunction(&function, module, "poke") == 0);
   int64_t at = 64;
   void *two[] = {&a, &at};

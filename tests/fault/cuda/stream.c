@@ -156,6 +156,10 @@ static CUresult run(struct stream *stream, uint64_t until) {
     stream->ops = op->next;
     if (stream->ops == NULL) stream->last = &stream->ops;
     CUresult code = execute(op);
+    if (code == ILLEGAL_ADDRESS && op->kind != OP_WAIT)
+      complain("%s touched memory that is not there", op->kind == OP_COPY   ? "a copy"
+                                                      : op->kind == OP_SET ? "a fill"
+                                                                           : "a kernel");
     stream->done++;
     end_op(op);
     if (code) {

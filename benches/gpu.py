@@ -1,0 +1,289 @@
+"""arraybridge beside the driver's own copies, PyTorch, CuPy and JAX on a GPU, in one process and interleaved.
+
+As bench.py: a case is done in rounds, and in each round by everyone once; a ratio is of two times of one
+round, and what is reported is the median of the rounds with its quartiles. A time is a loop that ends with
+the device being idle. The references: for transfers, the driver's copy of the bytes that cross from or to
+pinned memory; on the device, the driver's copy of half the bytes that are read and written together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes as C
+import datetime
+import importlib
+import json
+import math
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "gpu"))
+
+import numpy as np
+from library import ASYNC, CPU, CUDA, PINNED, Driver, Managed, Options, copy_into, options, path, tensor
+
+MB = 1 << 20
+SAMPLE_S = 0.01  # a sample takes at least this long
+LEGACY = 1  # the default stream, where everybody here works
+GPU = (CUDA, 0)
+REFERENCE = "driver"
+
+
+def peer(name: str):
+    try:
+        module = importlib.import_module(name)
+        if name == "torch" and not module.cuda.is_available():
+            raise RuntimeError("it sees no GPU")
+        if name == "jax":
+            module.devices("gpu")
+        if name == "cupy":
+            module.zeros(1)
+        return module
+    except Exception as problem:
+        why = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        print(f"SKIPPED: {name}: {why}", file=sys.stderr)
+        return None
+
+
+torch, cupy, jax = peer("torch"), peer("cupy"), peer("jax")
+
+Run = Callable[[], object]
+
+
+def measure(runs: dict[str, Run], sync: Run, rounds: int) -> dict[str, list[float]]:
+    """Seconds of a call, of everyone, in each round."""
+    reps = {}
+    for name, run in runs.items():
+        run(), sync()
+        begin = time.perf_counter()
+        run(), sync()
+        reps[name] = max(1, min(1000, math.ceil(SAMPLE_S / (time.perf_counter() - begin))))
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            sync()
+            begin = time.perf_counter()
+            for _ in range(reps[name]):
+                run()
+            sync()
+            times[name].append((time.perf_counter() - begin) / reps[name])
+    return times
+
+
+def spread(values: list[float]) -> list[float]:
+    """The median and the quartiles."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return [middle, low, high]
+
+
+class Bench:
+    def __init__(self, rounds: int, only: str):
+        self.driver, self.rounds, self.only = Driver(), rounds, only
+        self.cases: list[dict] = []
+        self.on_device = options(flags=ASYNC, src_stream=LEGACY, dst_stream=LEGACY)
+
+    def sync(self) -> None:
+        self.driver.call("cuCtxSynchronize")
+
+    def case(self, group: str, name: str, size: int, runs: dict[str, Run]) -> None:
+        """`size`: bytes by which the rates are counted. The first run is the reference."""
+        if self.only not in f"{group}/{name}":
+            return
+        times = measure(runs, self.sync, self.rounds)
+        ours = times["arraybridge"]
+        record = {"group": group, "name": name, "bytes": size, "times": {}, "of": {}}
+        for who, seconds in times.items():
+            record["times"][who] = spread(seconds)
+            if who != "arraybridge":  # how many times as fast we are
+                record["of"][who] = spread([theirs / mine for theirs, mine in zip(seconds, ours)])
+        self.cases.append(record)
+        rate = size / record["times"]["arraybridge"][0] / 1e9
+        ratios = "  ".join(f"{who} {r[0]:.2f} [{r[1]:.2f}, {r[2]:.2f}]" for who, r in record["of"].items())
+        print(f"{group:10} {name:48} {rate:8.1f} GB/s  {ratios}", flush=True)
+
+    # ---- between host and device ----
+
+    def transfers(self, size: int) -> None:
+        host, pinned = np.ones(size, np.uint8), self.driver.allocate(size, (PINNED, 0))
+        C.memset(pinned.address, 1, size)
+        device = self.driver.allocate(size, GPU)
+        call, to, count = self.driver.call, C.c_uint64(device.address), C.c_size_t(size)
+        zero, here = C.c_void_p(0), host.ctypes.data
+        a_host = tensor(here, (CPU, 0), "uint8", [size])
+        a_pinned = tensor(pinned.address, (PINNED, 0), "uint8", [size])
+        a_device = tensor(device.address, GPU, "uint8", [size])
+        name = f"{size // MB} MB"
+
+        up: dict[str, Run] = {
+            "driver, pinned": lambda: call("cuMemcpyHtoDAsync_v2", to, C.c_void_p(pinned.address), count, zero),
+            "arraybridge": lambda: copy_into(a_host, a_device),
+            "driver, pageable": lambda: call("cuMemcpyHtoD_v2", to, C.c_void_p(here), count),
+        }
+        down: dict[str, Run] = {
+            "driver, pinned": lambda: call("cuMemcpyDtoHAsync_v2", C.c_void_p(pinned.address), to, count, zero),
+            "arraybridge": lambda: copy_into(a_device, a_host),
+            "driver, pageable": lambda: call("cuMemcpyDtoH_v2", C.c_void_p(here), to, count),
+        }
+        if torch:
+            t_host, t_device = torch.from_numpy(host), torch.empty(size, dtype=torch.uint8, device="cuda")
+            up["torch.cuda()"], down["torch.cpu()"] = (lambda: t_host.cuda()), (lambda: t_device.cpu())
+            up["torch copy_"], down["torch copy_"] = (lambda: t_device.copy_(t_host)), (lambda: t_host.copy_(t_device))
+        if cupy:
+            c_device = cupy.empty(size, cupy.uint8)
+            up["cupy"], down["cupy"] = (lambda: c_device.set(host)), (lambda: c_device.get(out=host))
+        if jax:
+            j_device = jax.device_put(host, jax.devices("gpu")[0])
+            up["jax"] = lambda: jax.device_put(host, jax.devices("gpu")[0]).block_until_ready()
+            # A JAX array keeps what it has fetched: a new one each time.
+            down["jax"] = lambda: np.asarray(j_device + 0)
+        self.case("upload", f"pageable {name}", size, up)
+        self.case("download", f"pageable {name}", size, down)
+        for group, source, target, reference in [
+            ("upload", a_pinned, a_device, up),
+            ("download", a_device, a_pinned, down),
+        ]:
+            runs = {"driver, pinned": reference["driver, pinned"], "arraybridge": lambda s=source, t=target: copy_into(s, t)}
+            self.case(group, f"pinned {name}", size, runs)
+
+    def pictures(self, rows: int, columns: int) -> None:
+        """uint8 pixels to float32 channels: a quarter of the bytes crosses."""
+        shape, size = (3, rows, columns), 3 * rows * columns
+        host = np.ones((rows, columns, 3), np.uint8)
+        device, pinned = self.driver.allocate(4 * size, GPU), self.driver.allocate(size, (PINNED, 0))
+        source = tensor(host.ctypes.data, (CPU, 0), "uint8", shape, [1, 3 * columns, 3])
+        target = tensor(device.address, GPU, "float32", shape)
+        to, count = C.c_uint64(device.address), C.c_size_t(size)
+        runs: dict[str, Run] = {
+            "driver, pinned": lambda: self.driver.call(
+                "cuMemcpyHtoDAsync_v2", to, C.c_void_p(pinned.address), count, C.c_void_p(0)
+            ),
+            "arraybridge": lambda: copy_into(source, target),
+        }
+        if torch:
+            picture = torch.from_numpy(host)
+            runs["torch"] = lambda: picture.cuda().permute(2, 0, 1).to(torch.float32, memory_format=torch.contiguous_format)
+        if cupy:
+            runs["cupy"] = lambda: cupy.asarray(host).transpose(2, 0, 1).astype(cupy.float32, order="C")
+        self.case("upload", f"uint8 HWC to float32 CHW {rows} x {columns}", size, runs)
+
+    # ---- on the device ----
+
+    def device(self, group: str, name: str, dtype: str, shape: tuple[int, ...], axes: tuple[int, ...], to: str) -> None:
+        count = math.prod(shape)
+        item, out = np.dtype(dtype).itemsize, np.dtype(to).itemsize
+        total = count * (item + out)
+        a, b = self.driver.allocate(count * item, GPU), self.driver.allocate(count * out, GPU)
+        a_copy, b_copy = self.driver.allocate(total // 2, GPU), self.driver.allocate(total // 2, GPU)
+        self.driver.call("cuMemsetD8_v2", C.c_uint64(a.address), C.c_ubyte(1), C.c_size_t(count * item))
+        steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        view = [shape[i] for i in axes]
+        source = tensor(a.address, GPU, dtype, view, [steps[i] for i in axes])
+        target = tensor(b.address, GPU, to, view)
+        half = C.c_size_t(total // 2)
+        runs: dict[str, Run] = {
+            REFERENCE: lambda: self.driver.call(
+                "cuMemcpyDtoDAsync_v2", C.c_uint64(b_copy.address), C.c_uint64(a_copy.address), half, C.c_void_p(0)
+            ),
+            "arraybridge": lambda: copy_into(source, target, self.on_device),
+        }
+        if torch:
+            x = torch.ones(shape, dtype=getattr(torch, dtype), device="cuda").permute(axes)
+            y = torch.empty(view, dtype=getattr(torch, to), device="cuda")
+            runs["torch"] = lambda: y.copy_(x)
+        if cupy:
+            p, q = cupy.ones(shape, dtype).transpose(axes), cupy.empty(view, to)
+            runs["cupy"] = lambda: cupy.copyto(q, p, casting="unsafe")
+        if jax and not {dtype, to} & {"float64", "int64"}:
+            work = jax.jit(lambda v: jax.numpy.transpose(v, axes).astype(to))
+            j = jax.numpy.ones(shape, dtype)
+            runs["jax"] = lambda: work(j).block_until_ready()
+        self.case(group, name, total, runs)
+
+    def zero_copy(self) -> None:
+        helper = ROOT / "target/bench/libhelper.so"
+        if not helper.exists():
+            print(f"SKIPPED: zero copy: there is no {helper} (benches/run builds it)", file=sys.stderr)
+            return
+        bench = C.CDLL(str(helper)).bench_convert
+        bench.restype = C.c_int64
+        memory = self.driver.allocate(4096, GPU)
+        given = tensor(memory.address, GPU, "float32", [4, 16, 16])
+        function = C.cast(C.CDLL(str(path())).ab_convert, C.c_void_p)
+        ns = []
+        for _ in range(max(self.rounds, 15)):
+            taken = bench(function, None, C.byref(given), C.cast(None, C.POINTER(Options)), C.c_int64(20000))
+            if taken < 0:
+                raise RuntimeError(f"ab_convert: {taken}")
+            ns.append(taken / 20000)
+        self.cases.append({"group": "zero copy", "name": "convert and delete", "nanoseconds": spread(ns)})
+        print(f"zero copy  convert and delete {spread(ns)[0]:.0f} ns")
+
+
+PERMUTATIONS = [(1, 0), (2, 1, 0), (1, 0, 2), (0, 2, 1), (0, 3, 1, 2), (3, 2, 1, 0), (2, 0, 4, 1, 3)]
+CASTS = [("float32", "float16"), ("float16", "float32"), ("float32", "float64"), ("int32", "float32"),
+         ("float32", "int32"), ("uint8", "float32"), ("float32", "uint8"), ("int64", "float32")]  # fmt: skip
+
+
+def extents(count: int, ndim: int) -> tuple[int, ...]:
+    base = round(count ** (1 / ndim))
+    axes = [base + (i % 3 - 1) * max(1, base // 40) for i in range(ndim - 1)]
+    return *axes, round(count / math.prod(axes))
+
+
+def summary(cases: list[dict]) -> dict[str, float]:
+    """Geometric means of the medians on the device, against each."""
+    found: dict[str, list[float]] = {}
+    for case in cases:
+        if case["group"] in ("permute", "cast"):
+            for who, ratio in case["of"].items():
+                found.setdefault(who, []).append(ratio[0])
+    return {who: statistics.geometric_mean(ratios) for who, ratios in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose group/name it is found in")
+    parser.add_argument("--megabytes", type=int, default=256, help="of the jobs on the device")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures there")
+    given = parser.parse_args()
+    bench = Bench(7 if given.quick else 15, given.only)
+    for size in [64] if given.quick else [1, 16, 64, 512]:
+        bench.transfers(size * MB)
+    for rows, columns in [(3500, 5200)] if given.quick else [(1080, 1920), (3500, 5200), (8000, 10000)]:
+        bench.pictures(rows, columns)
+    size = given.megabytes * MB
+    for dtype in ["float32"] if given.quick else ["uint8", "float16", "float32", "float64", "complex128"]:
+        for axes in PERMUTATIONS[:: 3 if given.quick else 1]:
+            shape = extents(size // np.dtype(dtype).itemsize, len(axes))
+            bench.device("permute", f"{','.join(map(str, axes))} {dtype}", dtype, shape, axes, dtype)
+    for dtype, to in CASTS[:: 3 if given.quick else 1]:
+        count = size // max(np.dtype(dtype).itemsize, np.dtype(to).itemsize)
+        bench.device("cast", f"{dtype} to {to}", dtype, (count,), (0,), to)
+        bench.device("cast", f"{dtype} to {to}, transposed", dtype, extents(count, 2), (1, 0), to)
+    bench.zero_copy()
+    means = summary(bench.cases)
+    print("on the device, times as fast as: " + ", ".join(f"{who} {mean:.2f}" for who, mean in means.items()))
+    versions = {m.__name__: m.__version__ for m in (np, torch, cupy, jax) if m}
+    machine = {
+        "date": datetime.date.today().isoformat(),
+        "device": bench.driver.name(0),
+        "driver": bench.driver.version(),
+        "threads": len(os.sched_getaffinity(0)),
+        "system": f"{platform.system()} {platform.release()}",
+        "versions": versions,
+    }
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        result = {"machine": machine, "cases": bench.cases, "device_means": means}
+        given.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
