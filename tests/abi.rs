@@ -117,8 +117,9 @@ fn comments_and_white_space_do_not_count() {
 
 // ---- the description ---------------------------------------------------------------------------------
 
+// The library's name depends on who builds it: tests/packages.rs looks at it.
 fn abidiff(then: &Path, now: &Path) -> Output {
-    common::output(Command::new("abidiff").arg(then).arg(now))
+    common::output(Command::new("abidiff").arg("--ignore-soname").arg(then).arg(now))
 }
 
 #[test]

@@ -107,6 +107,7 @@ fn it_stands_beside_other_headers() {
             for text in [format!("{theirs}{ours}{ours}"), format!("{ours}{theirs}")] {
                 fs::write(&file, text).expect("a source file");
                 let mut command = cxx(compiler, "c++17");
+                command.args(["-Wshadow", "-Wsign-conversion", "-Wold-style-cast"]);
                 common::succeed_silently(
                     command.arg("-isystem").arg(&official).arg("-fsyntax-only").arg(&file),
                 );

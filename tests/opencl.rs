@@ -573,6 +573,12 @@ fn copies_of_the_device_are_ordered_by_events() {
         // It returns although the gate is shut.
         let (result, report) = copy(&Array::opencl(buffer.mem, "uint8", &[4096]), &options).unwrap();
         assert_eq!(report.route, AB_ROUTE_DEVICE);
+        // Nor do kernels wait for it here, whatever device it is.
+        let transposed =
+            Array { strides: Some(vec![1, 64]), ..Array::opencl(buffer.mem, "uint8", &[64, 64]) };
+        let wider = ab_convert_options { dtype: "uint16".parse().unwrap(), ..options };
+        let (cast, report) = copy(&transposed, &wider).unwrap();
+        assert_eq!(report.route, AB_ROUTE_DEVICE);
         set_user_event_status(gate, CL_COMPLETE).unwrap();
         // What is enqueued behind it sees it.
         let seen = desk.buffer(&before, CL_MEM_READ_WRITE);
@@ -582,6 +588,7 @@ fn copies_of_the_device_are_ordered_by_events() {
         };
         finish(desk.queue).unwrap();
         assert_eq!(desk.read(seen.mem, 4096), after);
+        assert_eq!(desk.read(cast.mem(), 8192), [2u8, 0].repeat(4096));
         // SAFETY: all are ours.
         unsafe {
             release_event(event).unwrap();

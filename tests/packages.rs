@@ -68,10 +68,19 @@ fn stranger(program: &str) -> Command {
     command
 }
 
-/// Copies a file or a folder, leaving alone what is the same, so that cargo builds it once.
+/// Makes `to` what the file or folder `from` is, leaving alone what is the same, so that cargo builds it once.
 fn copy(from: &Path, to: &Path) {
     if from.is_dir() {
         fs::create_dir_all(to).expect("a folder");
+        for entry in fs::read_dir(to).expect("a folder") {
+            let there = entry.expect("an entry").path();
+            let source = from.join(there.file_name().expect("a name"));
+            if there.is_dir() && !source.is_dir() {
+                fs::remove_dir_all(there).expect("what is no longer there goes");
+            } else if there.is_file() && !source.is_file() {
+                fs::remove_file(there).expect("what is no longer there goes");
+            }
+        }
         for entry in fs::read_dir(from).expect("a folder") {
             let name = entry.expect("an entry").file_name();
             copy(&from.join(&name), &to.join(&name));

@@ -783,8 +783,8 @@ class to : public detail::wishes {
   /// These wishes.
   template <class... W,
             class = decltype((std::declval<detail::wishes&>().set(std::declval<const W&>()), ..., 0))>
-  to(const W&... wishes) noexcept {
-    (set(wishes), ...);
+  to(const W&... all) noexcept {
+    (set(all), ...);
   }
 };
 
@@ -1239,12 +1239,12 @@ class tensor {
 
   /// The address of the first element, or the device's handle for the memory; NULL if empty.
   void* data() const noexcept {
-    const DLTensor* const tensor = readable();
-    if (!tensor || !tensor->data) return nullptr;
+    const DLTensor* const native = readable();
+    if (!native || !native->data) return nullptr;
     const std::int32_t type = device().type();
     const bool is_handle =
         type == kDLOpenCL || type == 7 || type == 8 || type == 15;  // Vulkan, Metal, WebGPU
-    return is_handle ? tensor->data : static_cast<char*>(tensor->data) + tensor->byte_offset;
+    return is_handle ? native->data : static_cast<char*>(native->data) + native->byte_offset;
   }
 
   /// DLPACK_FLAG_BITMASK_*.
@@ -1283,9 +1283,9 @@ class tensor {
   }
 
   dims_view list(std::int64_t* DLTensor::* numbers) const noexcept {
-    const DLTensor* const tensor = readable();
-    if (!tensor || tensor->ndim <= 0 || !(tensor->*numbers)) return {};
-    return {tensor->*numbers, static_cast<std::size_t>(tensor->ndim)};
+    const DLTensor* const native = readable();
+    if (!native || native->ndim <= 0 || !(native->*numbers)) return {};
+    return {native->*numbers, static_cast<std::size_t>(native->ndim)};
   }
 
   std::unique_ptr<struct DLManagedTensorVersioned, deleter> native_;

@@ -251,3 +251,52 @@ pub unsafe fn of_any_size(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_every_length_and_step() {
+        const MOST: usize = 70;
+        const ROWS: usize = 3;
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon].into_iter().filter(|isa| isa.is_there())
+        {
+            for size in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] {
+                let (copy, span) = (for_size(isa, size).unwrap(), size as isize);
+                for (from, to) in [(1, 1), (-1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (-2, 1), (1, 2), (2, -3)]
+                {
+                    for n in 1..=MOST {
+                        check(copy, (from * span, to * span), size, n);
+                    }
+                }
+            }
+        }
+
+        /// Copies to and from memory that is exactly as long as the rows are.
+        fn check(copy: CopyFn, (from, to): (isize, isize), size: usize, n: usize) {
+            let place = |step: isize| {
+                let line = (n - 1) * step.unsigned_abs() + size;
+                let first = if step < 0 { line - size } else { 0 };
+                (first, line + 1, ROWS * (line + 1) - 1)
+            };
+            let ((from_first, from_row, from_len), (to_first, to_row, to_len)) = (place(from), place(to));
+            let source: Vec<u8> = (0..from_len).map(|index| (index * 7 + index / 251) as u8).collect();
+            let mut destination = vec![0xa5; to_len];
+            let mut expected = destination.clone();
+            for (row, index) in (0..ROWS).flat_map(|row| (0..n).map(move |index| (row, index))) {
+                let from = (from_first + row * from_row).wrapping_add_signed(index as isize * from);
+                let to = (to_first + row * to_row).wrapping_add_signed(index as isize * to);
+                expected[to..to + size].copy_from_slice(&source[from..from + size]);
+            }
+            let from_steps = Steps { element: from, row: from_row as isize };
+            let to_steps = Steps { element: to, row: to_row as isize };
+            // SAFETY: place() made room for all of them.
+            unsafe {
+                let (source, to) = (source.as_ptr().add(from_first), destination.as_mut_ptr().add(to_first));
+                copy(source, from_steps, to, to_steps, n, ROWS);
+            }
+            assert!(destination == expected, "{size} bytes, {n} elements, steps {from} and {to}");
+        }
+    }
+}

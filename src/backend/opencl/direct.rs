@@ -64,7 +64,7 @@ impl Rectangle {
     }
 
     /// A single run of bytes.
-    fn is_run(&self) -> bool {
+    pub fn is_run(&self) -> bool {
         self.region[1] == 1 && self.region[2] == 1
     }
 

@@ -33,7 +33,8 @@ pub enum Access {
 }
 
 impl<'a> Mapped<'a> {
-    /// Maps bytes of a buffer for the host, once the events have happened.
+    /// Maps bytes of a buffer for the host, once the events have happened. Unless it is blocking, they are
+    /// there when a later command of the lane's queue is done.
     ///
     /// # Safety
     /// The range lies within the buffer, which lives longer than this; the events are of its context.
@@ -43,6 +44,7 @@ impl<'a> Mapped<'a> {
         range: Range<usize>,
         access: Access,
         after: &[cl_event],
+        blocking: cl_bool,
     ) -> Result<Mapped<'a>> {
         let flags = match access {
             Access::Read => CL_MAP_READ,
@@ -64,7 +66,7 @@ impl<'a> Mapped<'a> {
                     clEnqueueMapBuffer(
                         lane.queue,
                         mem,
-                        CL_TRUE,
+                        blocking,
                         flags,
                         offset,
                         size,

@@ -470,13 +470,17 @@ unsafe fn direct(
     // SAFETY: the caller vouches for both sides.
     unsafe {
         match (from, to) {
-            (End::Host, End::Device { buffer, lane }) if !lane.unified && buffer.is_mappable(true) => {
+            (End::Host, End::Device { buffer, lane })
+                if (!lane.unified || rectangle.is_run()) && buffer.is_mappable(true) =>
+            {
                 let first = rectangle.source_start(source.address()) as usize as *const c_void;
                 let offset = rectangle.destination_start(destination.byte_offset) as usize;
                 let done = rectangle.write(lane, first, buffer, offset, &handles(also_after))?;
                 Ok(done.map(|()| Vec::new()))
             }
-            (End::Device { buffer, lane }, End::Host) if !lane.unified && buffer.is_mappable(false) => {
+            (End::Device { buffer, lane }, End::Host)
+                if (!lane.unified || rectangle.is_run()) && buffer.is_mappable(false) =>
+            {
                 let offset = rectangle.source_start(source.byte_offset) as usize;
                 let first = rectangle.destination_start(destination.address()) as usize as *mut c_void;
                 let done = rectangle.read(lane, buffer, offset, first, &handles(after))?;
@@ -484,7 +488,7 @@ unsafe fn direct(
             }
             // The device does it while the host goes on.
             (End::Device { buffer, .. }, End::Device { buffer: other, lane })
-                if (asynchronous || !lane.unified)
+                if (asynchronous || lane.computes)
                     && buffer.context == other.context
                     && buffer.whole != other.whole =>
             {
@@ -578,17 +582,24 @@ unsafe fn mapped(
                 // One buffer is mapped once.
                 let (a, b) = (range(source), range(destination));
                 let both = a.start.min(b.start)..a.end.max(b.end);
-                let map = Mapped::new(lane, buffer, both.clone(), Access::Write, &handles(after))?;
+                let map = Mapped::new(lane, buffer, both.clone(), Access::Write, &handles(after), CL_TRUE)?;
                 let source = on_host(source, address(source, &map, &both));
                 let destination = on_host(destination, address(destination, &map, &both));
                 Host.transfer(job, &source, &destination, &Streams::default())?;
                 done.push((lane.clone(), map.unmap()?));
             }
             _ => {
+                // In one queue, what is mapped last is mapped after the first: one wait is enough.
+                let one_queue = match (from.lane(), to.lane()) {
+                    (Some(from), Some(to)) => from.unified && Arc::ptr_eq(from, to),
+                    _ => false,
+                };
                 let map = match from {
                     End::Host => None,
                     End::Device { buffer, lane } => {
-                        Some((lane, Mapped::new(lane, buffer, range(source), Access::Read, &handles(after))?))
+                        let (range, after) = (range(source), handles(after));
+                        let blocking = if one_queue { CL_FALSE } else { CL_TRUE };
+                        Some((lane, Mapped::new(lane, buffer, range, Access::Read, &after, blocking)?))
                     }
                 };
                 let access = if destination.dense { Access::Overwrite } else { Access::Write };
@@ -596,7 +607,7 @@ unsafe fn mapped(
                     End::Host => None,
                     End::Device { buffer, lane } => {
                         let range = range(destination);
-                        Some((lane, Mapped::new(lane, buffer, range, access, &handles(also_after))?))
+                        Some((lane, Mapped::new(lane, buffer, range, access, &handles(also_after), CL_TRUE)?))
                     }
                 };
                 let place = |place: &Place, map: &Option<(&Arc<Lane>, Mapped<'_>)>| match map {
@@ -606,7 +617,11 @@ unsafe fn mapped(
                 let streams = Streams::default();
                 Host.transfer(job, &place(source, &map), &place(destination, &other), &streams)?;
                 for (lane, map) in [map, other].into_iter().flatten() {
-                    done.push((lane.clone(), map.unmap()?));
+                    let unmapped = map.unmap()?;
+                    if one_queue {
+                        done.clear();
+                    }
+                    done.push((lane.clone(), unmapped));
                 }
             }
         }

@@ -1,6 +1,9 @@
 //! Sequences of calls: whatever is converted, wrapped, bridged and released in whatever order, each
 //! owner is told once, and what lives on keeps its values.
 
+// Tensors have the owners' addresses: they may not move.
+#![allow(clippy::vec_box)]
+
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::null_mut;

@@ -12,7 +12,7 @@ pub fn without_drivers() {
     // SAFETY: before any other thread of ours, and nobody else's reads the environment.
     ONCE.call_once(|| unsafe {
         libc::setenv(c"OCL_ICD_VENDORS".as_ptr(), c"/nonexistent".as_ptr(), 1);
-        libc::setenv(c"ARRAYBRIDGE_ISA".as_ptr(), c"".as_ptr(), 0);
+        libc::setenv(c"CUDA_VISIBLE_DEVICES".as_ptr(), c"".as_ptr(), 1);
     });
 }
 
@@ -75,7 +75,7 @@ pub fn error() -> ab_error {
 pub fn check_error(error: &ab_error, status: i32) {
     check_status(status);
     assert_eq!(error.code, status);
-    assert_eq!(error.native_code, 0, "no driver was asked");
+    assert!(error.native_code == 0 || status == AB_E_DEVICE, "the number of no driver's error");
     let message = error.message.map(|c| c as u8);
     let text = CStr::from_bytes_until_nul(&message).expect("an end of the message");
     assert_eq!(text.is_empty(), status == AB_OK, "{text:?} with {status}");

@@ -62,3 +62,25 @@ fn free(buffer: Option<NonNull<u8>>) {
         unsafe { dealloc(buffer.as_ptr(), LAYOUT) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_one() {
+        let first = Stage::take().unwrap();
+        let (start, second) = (first.start(), Stage::take().unwrap());
+        assert_ne!(second.start(), start);
+        assert!((start as usize).is_multiple_of(super::super::LINE));
+        // SAFETY: the last byte of each.
+        unsafe {
+            start.add(STAGE - 1).write(1);
+            second.start().add(STAGE - 1).write(2);
+            assert_eq!(start.add(STAGE - 1).read(), 1);
+        }
+        drop(second);
+        drop(first);
+        assert_eq!(Stage::take().unwrap().start(), start);
+    }
+}
