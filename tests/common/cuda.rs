@@ -173,6 +173,7 @@ macro_rules! cu {
         assert_eq!(code, 0, stringify!($name));
     }};
 }
+#[allow(unused_imports)]
 pub(crate) use cu;
 
 /// Somebody else's program on a device: its primary context, current on this thread until this is dropped.
@@ -321,7 +322,7 @@ pub fn no_complaints() {
 
 /// How many objects of each kind there are: device and host memory, streams, events, modules, contexts, and
 /// references to primary contexts.
-pub fn live() -> [i64; 7] {
+pub fn live() -> [c_long; 7] {
     // SAFETY: it counts.
     std::array::from_fn(|kind| unsafe { (driver().fake_live)(kind as c_int) })
 }

@@ -1,0 +1,80 @@
+//! CUDA beside OpenCL, and on machines whose devices share the host's pages; on the fake driver.
+#![cfg(feature = "cuda")]
+
+#[path = "common/calls.rs"]
+mod calls;
+mod common;
+#[path = "common/cuda.rs"]
+mod cuda;
+
+use arraybridge::ffi::types::*;
+use calls::*;
+use cuda::{folder, log, no_complaints};
+
+const GPU: (i32, i32) = (2, 0);
+const OPENCL: (i32, i32) = (4, 0);
+
+#[test]
+fn on_the_fake_driver() {
+    let driver = folder(12080, &[]);
+    cuda::again(
+        &["pages_that_are_shared"],
+        &driver,
+        &[("FAKE_CUDA_HOST_TABLES", "1"), ("FAKE_CUDA_PAGEABLE", "1")],
+    );
+    let (available, why) = backend("opencl");
+    if available {
+        cuda::again(&["between_cuda_and_opencl"], &driver, &[]);
+    } else {
+        common::skipped(format!("tests between CUDA and OpenCL: {why}"));
+    }
+}
+
+/// Neither reaches the other's memory: the data goes through the host, whatever happens to it on its way.
+#[test]
+#[ignore = "run by on_the_fake_driver"]
+fn between_cuda_and_opencl() {
+    let shape = [5, 64, 33];
+    let count = shape.iter().product::<i64>() as usize;
+    let bytes: Vec<u8> = (0..count).flat_map(|at| ((at % 251) as i16 - 100).to_ne_bytes()).collect();
+    let source = Array::host(&bytes, "int16", &shape);
+    for (from, to) in [(GPU, OPENCL), (OPENCL, GPU)] {
+        for dtype in ["int16", "float64", "int8", "float4_e2m1fn"] {
+            for layout in [AB_LAYOUT_C, AB_LAYOUT_F] {
+                let parsed: arraybridge::DLDataType = dtype.parse().unwrap();
+                let wanted = ab_convert_options { dtype: parsed, layout, ..to_device(CPU) };
+                let size = (count * usize::from(parsed.bits)).div_ceil(8);
+                let (want, _) = copy(&source, &wanted).unwrap();
+                let (there, _) = copy(&source, &to_device(from)).unwrap();
+                let (crossed, report) =
+                    convert(there, &ab_convert_options { device: to_device(to).device, ..wanted })
+                        .ok()
+                        .unwrap();
+                assert_eq!(report.route, AB_ROUTE_STAGED);
+                let kept = ab_convert_options { layout: AB_LAYOUT_KEEP, ..to_device(CPU) };
+                let (back, _) = convert(crossed, &kept).ok().unwrap();
+                assert!(back.bytes(size) == want.bytes(size), "{from:?} to {to:?}, {dtype}, layout {layout}");
+            }
+        }
+    }
+    no_complaints();
+}
+
+/// The faster way is found out with data that has to arrive all the same; then nothing is pinned any more.
+#[test]
+#[ignore = "run by on_the_fake_driver"]
+fn pages_that_are_shared() {
+    const SIZE: usize = 18 << 20;
+    let bytes: Vec<u8> = (0..SIZE).map(|at| (at % 253) as u8).collect();
+    let source = Array::host(&bytes, "uint8", &[SIZE as i64]);
+    for round in 0..3 {
+        let (back, calls) = log(|| {
+            let (there, _) = copy(&source, &to_device(GPU)).unwrap();
+            convert(there, &to_device(CPU)).ok().unwrap().0
+        });
+        assert!(back.bytes(SIZE) == bytes, "round {round}");
+        let pins = calls.iter().filter(|call| call.starts_with("cuMemHostAlloc")).count();
+        assert!(round == 0 || pins == 0, "round {round}: {pins} pinned");
+    }
+    no_complaints();
+}
