@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "gpu"))
 
 import numpy as np
-from library import ASYNC, CPU, CUDA, PINNED, Driver, Managed, Options, copy_into, options, path, tensor
+from library import ASYNC, CPU, CUDA, PINNED, Driver, Options, copy_into, options, path, tensor
 
 MB = 1 << 20
 SAMPLE_S = 0.01  # a sample takes at least this long
@@ -45,7 +45,7 @@ def peer(name: str):
         if name == "cupy":
             module.zeros(1)
         return module
-    except Exception as problem:
+    except Exception as problem:  # noqa: BLE001 whatever a framework raises
         why = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         print(f"SKIPPED: {name}: {why}", file=sys.stderr)
         return None
@@ -148,7 +148,10 @@ class Bench:
             ("upload", a_pinned, a_device, up),
             ("download", a_device, a_pinned, down),
         ]:
-            runs = {"driver, pinned": reference["driver, pinned"], "arraybridge": lambda s=source, t=target: copy_into(s, t)}
+            runs = {
+                "driver, pinned": reference["driver, pinned"],
+                "arraybridge": lambda s=source, t=target: copy_into(s, t),
+            }
             self.case(group, f"pinned {name}", size, runs)
 
     def pictures(self, rows: int, columns: int) -> None:
@@ -167,7 +170,9 @@ class Bench:
         }
         if torch:
             picture = torch.from_numpy(host)
-            runs["torch"] = lambda: picture.cuda().permute(2, 0, 1).to(torch.float32, memory_format=torch.contiguous_format)
+            runs["torch"] = lambda: (
+                picture.cuda().permute(2, 0, 1).to(torch.float32, memory_format=torch.contiguous_format)
+            )
         if cupy:
             runs["cupy"] = lambda: cupy.asarray(host).transpose(2, 0, 1).astype(cupy.float32, order="C")
         self.case("upload", f"uint8 HWC to float32 CHW {rows} x {columns}", size, runs)

@@ -1,5 +1,4 @@
-"""The Python package between NumPy and what has arrays on a GPU here: values, dtype, place, and what is shared.
-"""
+"""The Python package between NumPy and what has arrays on a GPU here: values, dtype, place, and what is shared."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def frameworks() -> tuple[list[str], dict[str, str]]:
             if not gpus(name):
                 raise RuntimeError("it sees no GPU")
             there.append(name)
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 whatever a framework raises
             missing[name] = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
     return there, missing
 

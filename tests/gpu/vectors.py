@@ -7,8 +7,25 @@ import ctypes as C
 import json
 from collections.abc import Iterator
 
-from library import CAST_EXACT, CPU, CUDA, LOSSY, MANAGED, PADDED, PINNED, ROOT, SATURATE
-from library import DataType, Driver, Failure, Memory, copy_into, options, parse, tensor
+from library import (
+    CAST_EXACT,
+    CPU,
+    CUDA,
+    LOSSY,
+    MANAGED,
+    PADDED,
+    PINNED,
+    ROOT,
+    SATURATE,
+    DataType,
+    Driver,
+    Failure,
+    Memory,
+    copy_into,
+    options,
+    parse,
+    tensor,
+)
 
 FOLDER = ROOT / "tests/vectors"
 
@@ -105,9 +122,9 @@ def layouts(source: Room, target: Room, quick: bool) -> Iterator[str]:
         source.write(data[src["offset"] :][: src["size"]])
         target.write(data[dst["before_offset"] :][: dst["size"]])
 
-        def side(room: Room, dtype: dict, of: dict):
+        def side(room: Room, dtype: dict, of: dict, shape: list[int] = case["shape"]):
             kind = DataType(dtype["code"], dtype["bits"], dtype["lanes"])
-            return tensor(room.address, room.device, kind, case["shape"], of["strides"], of["byte_offset"])
+            return tensor(room.address, room.device, kind, shape, of["strides"], of["byte_offset"])
 
         copy_into(
             side(source, case["from"], src),
