@@ -252,7 +252,8 @@ fn dozens_of_threads() {
         std::env::var("ARRAYBRIDGE_SOAK").ok().map(|text| text.parse().expect("seconds"));
     let counts: &'static Counts = Box::leak(Box::default());
     let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let large: Vec<u8> = (0..1_400_000u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let large: Vec<u8> =
+        (0..1_400_000u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let soak = Soak { counts, until, large };
     let (send, receive) = sync_channel(200);
     let receive = Mutex::new(receive);
