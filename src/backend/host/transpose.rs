@@ -700,6 +700,8 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
     let band = match STREAM {
         true if matrix.columns * SIZE <= NARROW => side,
         true => STREAM_BAND / SIZE,
+        // Lines of such rows push each other out of the caches before the next column is looked at.
+        false if matrix.source_row % CLASH == 0 => side,
         false => BAND,
     };
     // SAFETY: the pieces are within the matrix.
@@ -801,6 +803,8 @@ pub const LINE: usize = 64;
 /// Rows that are transposed before the next columns are looked at, so that the lines that two tiles
 /// share, and the pages, are still at hand.
 const BAND: usize = 256;
+/// Rows of the source that start at multiples of so many bytes share few sets of the caches.
+const CLASH: isize = 4096;
 /// Bytes of such rows, or of a segment of a row of the destination, where they are written around the
 /// caches: memory takes shorter ones slowly.
 const STREAM_BAND: usize = 512;
@@ -859,6 +863,7 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
             let is_narrow = columns * size <= NARROW && columns * (least * size + LINE) <= NARROW_STAGE;
             let strip = if is_narrow { columns } else { 2 * LINE / size };
             let bytes = if is_narrow { BLOCKS.0 } else { BLOCKS.1 };
+            let least = if is_narrow { least } else { 128.max(STREAM_BAND / size) };
             let block = (bytes / (strip * size)).next_multiple_of(LINE).max(least);
             let pitch = block * size + LINE;
             // What is narrow is read in order; else the next strip is to the right.

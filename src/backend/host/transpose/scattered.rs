@@ -91,7 +91,7 @@ const LONG: usize = 128;
 /// Elements of one or two bytes of such axes where it is: their squares are large already.
 const LONG_SMALL: usize = 256;
 /// Columns that start at multiples of so many bytes push each other out of the first cache.
-const CLASH: isize = 1024;
+const CLASHING: isize = 1024;
 /// The matrices that are best for elements of a size.
 pub fn reach(size: usize, how: How) -> Reach {
     if how == How::Streamed && cfg!(target_arch = "x86_64") {
@@ -117,7 +117,7 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) 
         if how == How::Streamed && staged::<V, SIZE, true>(matrix) {
             return;
         }
-        let clash = columns.len() > 8 && columns[1..].iter().take(8).any(|column| column % CLASH == 0);
+        let clash = columns.len() > 8 && columns[1..].iter().take(8).any(|column| column % CLASHING == 0);
         if clash && staged::<V, SIZE, false>(matrix) {
             return;
         }
