@@ -10,6 +10,8 @@ mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
+mod rectangle;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
 mod staging;
 
 use std::fmt;

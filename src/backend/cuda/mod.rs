@@ -18,7 +18,7 @@ mod slot;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use self::copy::{Rectangle, Start};
+use self::copy::Start;
 use self::devices::Cuda as Driver;
 use self::driver::call;
 use self::lane::{Entered, Event, Lane, Relaxed, can_access};
@@ -27,6 +27,7 @@ use self::order::Orders;
 use self::slot::Pinned;
 use super::host::Host;
 use super::job::{Cast, Work};
+use super::rectangle::Rectangle;
 use super::staging::{self, Crossing, Packing, Part, Parts};
 use super::{Backend, DeviceInfo, Errand, Memory, MemoryKind, Place, PointerInfo, Streams, Transfer, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
@@ -395,7 +396,7 @@ impl Call<'_> {
             {
                 let track = orders.begin(lane)?;
                 let from = Start::Host(source.address());
-                let worked = copy.copy(lane, track.stream(), from, to);
+                let worked = copy.enqueue(lane, track.stream(), from, to);
                 return orders.end(&track, worked);
             }
             if pinned
@@ -446,7 +447,7 @@ impl Call<'_> {
             let pack = part.pack(packing.host, size, &mut first);
             staging::on_host(&pack, from.wrapping_add_signed(part.source), packed)?;
             let track = orders.begin(lane)?;
-            let worked = copy.copy(lane, track.stream(), Start::Host(packed), to.at(part.destination));
+            let worked = copy.enqueue(lane, track.stream(), Start::Host(packed), to.at(part.destination));
             Ok(Some(orders.end(&track, worked)))
         }
     }
@@ -473,7 +474,7 @@ impl Call<'_> {
             {
                 let track = orders.begin(lane)?;
                 let host = Start::Host(destination.address());
-                let worked = copy.copy(lane, track.stream(), from, host);
+                let worked = copy.enqueue(lane, track.stream(), from, host);
                 return orders.end(&track, worked);
             }
             if pinned
@@ -508,7 +509,7 @@ impl Call<'_> {
             let (host, device) = (Start::Host(host), Start::Device(device));
             let (from, to) = if up { (host, device) } else { (device, host) };
             // SAFETY: the caller vouches for both sides.
-            let copied = unsafe { copy.copy(lane, stream.stream, from, to) };
+            let copied = unsafe { copy.enqueue(lane, stream.stream, from, to) };
             let waited = stream.wait();
             copied.and(waited)
         };
@@ -656,18 +657,18 @@ unsafe fn cross(
             Some(Way::Copy(copy)) => {
                 let stream = slot.begin();
                 let (from, to) = if up { (near, far) } else { (far, near) };
-                copy.copy(lane, stream, from, to)
+                copy.enqueue(lane, stream, from, to)
             }
             Some(way @ Way::Kernel) => {
                 let scratch = Start::Device(slot.scratch()?);
                 let stream = slot.begin();
                 let copy = Rectangle::run(bytes);
                 if up {
-                    copy.copy(lane, stream, near, scratch)?;
+                    copy.enqueue(lane, stream, near, scratch)?;
                     way.go(lane, stream, job, scratch, far)
                 } else {
                     way.go(lane, stream, job, far, scratch)?;
-                    copy.copy(lane, stream, scratch, near)
+                    copy.enqueue(lane, stream, scratch, near)
                 }
             }
             None => Err(Error::Internal(crate::error::Excerpt::new("a part is unlike the first one"))),
@@ -707,7 +708,7 @@ impl Way {
         // SAFETY: as the caller says.
         unsafe {
             match self {
-                Way::Copy(copy) => copy.copy(lane, stream, source, destination),
+                Way::Copy(copy) => copy.enqueue(lane, stream, source, destination),
                 Way::Kernel => kernels::launch(lane, stream, job, source.address(), destination.address(), 0),
             }
         }
@@ -771,7 +772,7 @@ impl Mirror {
         let _entered = self.lane.enter()?;
         let stream = self.lane.stream()?;
         // SAFETY: as the caller says.
-        let copied = unsafe { Rectangle::run(self.bytes).copy(self.lane, stream.stream, from, to) };
+        let copied = unsafe { Rectangle::run(self.bytes).enqueue(self.lane, stream.stream, from, to) };
         let waited = stream.wait();
         copied.and(waited)
     }

@@ -28,11 +28,11 @@ use opencl3::memory::CL_MEM_READ_WRITE;
 use opencl3::types::*;
 
 use self::buffer::Buffer;
-use self::direct::Rectangle;
 use self::driver::{Functions, call};
 use self::lane::{Event, Lane, Queue, devices_of, list};
 use self::map::{Access, Mapped};
 use super::host::Host;
+use super::rectangle::Rectangle;
 use super::{Backend, DeviceInfo, Errand, Memory, Place, PointerInfo, Streams, Transfer, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::dlpack::view::is_host_readable;

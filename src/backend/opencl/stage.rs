@@ -10,10 +10,10 @@ use opencl3::types::*;
 
 use super::buffer::Buffer;
 use super::compute;
-use super::direct::Rectangle;
 use super::driver::{Functions, call, make};
 use super::lane::{Event, Lane};
 use crate::backend::job::Transfer;
+use crate::backend::rectangle::Rectangle;
 use crate::backend::staging::{Crossing, Packing, Part, Parts, Slot, room};
 use crate::error::{Error, Excerpt, Result};
 
