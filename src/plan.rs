@@ -244,7 +244,7 @@ pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan
     let bytes_written = Storage::of(dtype, padded).num_bytes(source.num_elements);
     let too_much = Error::OutOfMemory { device, bytes: u64::MAX, alignment };
     let bytes_written = bytes_written.ok_or(too_much)?;
-    Ok(Plan {
+    Ok(stopping_over(Plan {
         route: route(from, device),
         reasons: bits,
         steps: &[Step::Allocate, Step::Transfer],
@@ -254,7 +254,7 @@ pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan
         bytes_read: source.num_bytes,
         bytes_written,
         scratch_bytes: 0,
-    })
+    }))
 }
 
 /// What a message says of each reason.
@@ -322,7 +322,7 @@ pub fn copy_into(
         | differs(Reasons::DEVICE, !same_memory(from, to))
         | differs(Reasons::DTYPE, source.dtype != destination.dtype)
         | differs(Reasons::LAYOUT, source.strides != destination.strides);
-    Ok(Plan {
+    Ok(stopping_over(Plan {
         route: route(from, to),
         reasons: bits,
         steps: &[Step::Transfer],
@@ -338,7 +338,7 @@ pub fn copy_into(
         bytes_read: source.num_bytes,
         bytes_written: destination.num_bytes,
         scratch_bytes: 0,
-    })
+    }))
 }
 
 /// Alignment of the library's own memory, in bytes: what the DLPack header asks for.
@@ -364,6 +364,18 @@ fn route(from: DLDevice, to: DLDevice) -> Route {
         (false, false) if from.device_type == to.device_type => Route::Peer,
         (false, false) => Route::Staged,
     }
+}
+
+/// A plan as it is where neither side's driver reaches the other's memory: the data stops over in the host's,
+/// in whichever dtype is shorter.
+#[inline(always)]
+fn stopping_over(plan: Plan) -> Plan {
+    if plan.route != Route::Staged {
+        return plan;
+    }
+    let scratch_bytes = plan.bytes_read.min(plan.bytes_written);
+    let (bytes_read, bytes_written) = (plan.bytes_read + scratch_bytes, plan.bytes_written + scratch_bytes);
+    Plan { passes: 2, bytes_read, bytes_written, scratch_bytes, ..plan }
 }
 
 /// Whether the source's values can become the dtype at all, and may.
