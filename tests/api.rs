@@ -133,13 +133,14 @@ fn slices_are_what_they_are_asked_for() {
         assert!(Tensor::from_vec(vec![0u8; 4], shape).is_err(), "{shape:?}");
     }
 
-    let bytes = [0u8; 16];
+    let (bytes, mut shape) = ([0u8; 16], [2i64]);
+    let shape = shape.as_mut_ptr();
     let misaligned = DLTensor {
         data: bytes.as_ptr().wrapping_add(1 + bytes.as_ptr().align_offset(4)) as *mut c_void,
         device: CPU,
         ndim: 1,
         dtype: DLDataType::of::<f32>(),
-        shape: [2i64].as_mut_ptr(),
+        shape,
         strides: null_mut(),
         byte_offset: 0,
     };
@@ -153,7 +154,7 @@ fn slices_are_what_they_are_asked_for() {
         device: DLDevice { device_type: 2, device_id: 1 },
         ndim: 1,
         dtype: DLDataType::of::<f32>(),
-        shape: [2i64].as_mut_ptr(),
+        shape,
         strides: null_mut(),
         byte_offset: 0,
     };
