@@ -97,9 +97,17 @@ fn copy(from: &Path, to: &Path) {
 fn checkout() -> PathBuf {
     let checkout = place("checkout");
     fs::create_dir_all(checkout.join("bindings")).expect("a folder");
-    for name in
-        ["Cargo.toml", "Cargo.lock", "build.rs", "cbindgen.toml", "src", "include", "cmake", "bindings/cpp"]
-    {
+    for name in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "build.rs",
+        "cbindgen.toml",
+        "src",
+        "include",
+        "cmake",
+        "benches",
+        "bindings/cpp",
+    ] {
         copy(&root().join(name), &checkout.join(name));
     }
     checkout
