@@ -50,86 +50,15 @@ pub fn quietly<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 
 fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, Excerpt> {
     silence_panics();
-    let depth = depth::get();
-    depth::set(depth + 1);
-    let outcome = catch_unwind(AssertUnwindSafe(body));
-    depth::set(depth);
-    outcome.map_err(|payload| {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         Excerpt::new(text.unwrap_or("a panic without a text"))
     })
 }
 
-/// How many bodies of ours the calling thread is in.
-///
-/// Not a thread_local: the first use of one in a library that was opened later allocates, and ends the
-/// process where that fails. Where a key cannot be had, panics are shown.
-#[cfg(unix)]
-mod depth {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    const NONE: u64 = u64::MAX;
-    static KEY: AtomicU64 = AtomicU64::new(NONE);
-
-    fn key() -> Option<libc::pthread_key_t> {
-        let key = KEY.load(Ordering::Acquire);
-        if key != NONE { Some(key as libc::pthread_key_t) } else { make_key() }
-    }
-
-    #[cold]
-    fn make_key() -> Option<libc::pthread_key_t> {
-        let mut made = 0;
-        // SAFETY: the key is written to a place of ours; what another thread has made first is used.
-        unsafe {
-            if libc::pthread_key_create(&mut made, None) != 0 {
-                return None;
-            }
-            match KEY.compare_exchange(NONE, made.into(), Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => Some(made),
-                Err(key) => {
-                    libc::pthread_key_delete(made);
-                    Some(key as libc::pthread_key_t)
-                }
-            }
-        }
-    }
-
-    #[inline]
-    pub fn get() -> usize {
-        // SAFETY: the key is never deleted.
-        key().map_or(0, |key| unsafe { libc::pthread_getspecific(key) }.addr())
-    }
-
-    #[inline]
-    pub fn set(depth: usize) {
-        if let Some(key) = key() {
-            // SAFETY: as above; the value is only a number.
-            unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(depth)) };
-        }
-    }
-}
-
-/// How many bodies of ours the calling thread is in.
-#[cfg(not(unix))]
-mod depth {
-    use std::cell::Cell;
-
-    thread_local! {
-        static DEPTH: Cell<usize> = const { Cell::new(0) };
-    }
-
-    pub fn get() -> usize {
-        DEPTH.try_with(Cell::get).unwrap_or(0)
-    }
-
-    pub fn set(depth: usize) {
-        let _ = DEPTH.try_with(|place| place.set(depth));
-    }
-}
-
 /// Nothing is printed, not even of a bug: it is told in the error. Panics elsewhere in a program that
-/// links this crate are shown as before.
+/// links this crate are shown as before: where it happened tells them apart, for which a call pays nothing.
 fn silence_panics() {
     // No Once: a child could find it begun by a thread that it does not have, and wait.
     static SILENT: AtomicBool = AtomicBool::new(false);
@@ -141,12 +70,19 @@ fn silence_panics() {
     // Neither this nor the hook below has anything to allocate for.
     let _ = PREVIOUS.set(std::panic::take_hook());
     std::panic::set_hook(Box::new(|info| {
-        if depth::get() == 0
-            && let Some(previous) = PREVIOUS.get()
-        {
+        let ours = info.location().is_some_and(|location| is_of_the_library(location.file()));
+        if let Some(previous) = PREVIOUS.get().filter(|_| !ours) {
             previous(info);
         }
     }));
+}
+
+/// Whether a source file, as the compiler names it, is one of the library's.
+fn is_of_the_library(file: &str) -> bool {
+    let here = file!();
+    let folder = &here[..here.len() - "ffi/boundary.rs".len()];
+    // The tool is a program that links the crate.
+    file.strip_prefix(folder).is_some_and(|file| !file.starts_with("bin"))
 }
 
 /// What shows panics.
@@ -317,4 +253,26 @@ pub unsafe fn input<T: Sized32>(pointer: *const T, name: &'static str) -> Result
 /// Refuses NULL.
 pub fn not_null<T>(pointer: *const T, name: &'static str, expected: &'static str) -> Result<()> {
     if pointer.is_null() { Err(Error::Null { name, expected }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_of_the_library_are_known_by_their_place() {
+        assert!(is_of_the_library(std::panic::Location::caller().file()));
+        let source = file!().trim_end_matches("ffi/boundary.rs");
+        assert!(is_of_the_library(&format!("{source}backend/host/walk.rs")));
+        for other in ["bin/ab/main.rs", "../tests/vectors.rs"] {
+            assert!(!is_of_the_library(&format!("{source}{other}").replace("src/../", "")), "{other}");
+        }
+        assert!(!is_of_the_library("/rustc/0123/library/core/src/slice/index.rs"));
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error() {
+        let caught = guarded(|| -> () { panic!("a bug") }).unwrap_err();
+        assert_eq!(Error::Internal(caught).to_string(), Error::Internal(Excerpt::new("a bug")).to_string());
+    }
 }

@@ -100,6 +100,8 @@ pub struct Reach {
     pub least_rows: usize,
     /// The fewest rows of a block, and columns.
     pub side: usize,
+    /// The same where no axes were fused: a matrix with a shorter side is as well done by itself.
+    pub alone: usize,
     /// Whether rows take what they can before columns do; else what is shorter goes first.
     pub rows_first: bool,
     /// Axes are left alone where both that are innermost have so many elements.
@@ -153,7 +155,9 @@ pub fn each_matrix(
         }
     }
     let all_rows = rows.step as i64 * axes[rows.cut].extent;
-    if rows.len.min(columns.len) < reach.side || all_rows < reach.least_rows as i64 {
+    let is_alone = (rows.cut, columns.cut) == (inner, near);
+    let side = if is_alone { reach.alone } else { reach.side };
+    if rows.len.min(columns.len) < side || all_rows < reach.least_rows as i64 {
         return None;
     }
     let mut outer = PerAxis::new();

@@ -97,10 +97,12 @@ pub fn reach(size: usize, how: How) -> Reach {
     if how == How::Streamed && cfg!(target_arch = "x86_64") {
         let long = if size > 2 { usize::MAX >> 1 } else { LONG_SMALL };
         let (rows, columns) = (STAGED.0 / size, STAGED.1 / size);
-        Reach { rows, columns, least_rows: LEAST / size, side: 16 / size, rows_first: true, long }
+        let (least_rows, side) = (LEAST / size, 16 / size);
+        Reach { rows, columns, least_rows, side, alone: side, rows_first: true, long }
     } else {
         let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
-        Reach { rows, columns, least_rows: 1, side: 1, rows_first: false, long: LONG / size }
+        let (alone, long) = (32 / size, LONG / size);
+        Reach { rows, columns, least_rows: 1, side: 1, alone, rows_first: false, long }
     }
 }
 
