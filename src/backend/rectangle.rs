@@ -63,9 +63,4 @@ impl Rectangle {
     pub fn is_run(&self) -> bool {
         self.region[1] == 1 && self.region[2] == 1
     }
-
-    /// Bytes that are copied.
-    pub fn bytes(&self) -> usize {
-        self.region.iter().product()
-    }
 }

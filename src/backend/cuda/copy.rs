@@ -58,6 +58,11 @@ impl Start {
 }
 
 impl Rectangle {
+    /// Bytes that are copied.
+    pub fn bytes(&self) -> usize {
+        self.region.iter().product()
+    }
+
     /// Whether a lane's engine takes such steps.
     pub fn suits(&self, lane: &Lane) -> bool {
         self.is_run() || self.source[0] <= lane.max_pitch && self.destination[0] <= lane.max_pitch
