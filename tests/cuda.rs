@@ -210,6 +210,72 @@ fn random_strides() {
     drop(second);
 }
 
+/// Steps that 32 bits do not hold, on either side, with every kernel; shorter ones are `random_strides`'.
+fn long_strides() {
+    let desk = Desk::new(0);
+    const ROWS: i64 = 40;
+    const COLUMNS: i64 = 33;
+    const COUNT: usize = (2 * ROWS * COLUMNS) as usize;
+    let near = desk.buffer(&[0; COUNT * 8]);
+    // SAFETY: it makes memory.
+    let far = unsafe { (cuda::driver().fake_far)(0, COUNT * 8) };
+    let between = (far - near.address) as i64;
+    assert!(between > 1 << 31);
+    let mut random = Random(5);
+    for (from_dtype, to_dtype, casting) in [
+        ("int8", "int8", 0), ("int16", "int16", 0), ("float32", "float32", 0), ("int64", "int64", 0),
+        ("complex128", "complex128", 0), ("int16", "float32", 0), ("uint32", "float16", 0), ("uint64", "float32", 0),
+        ("float32", "int16", 0), ("float64", "float16", 0), ("complex64", "complex128", 0), ("complex64", "int64", 0),
+        ("int8", "int32", AB_CAST_EXACT), ("uint32", "int64", AB_CAST_EXACT), ("uint64", "uint64", AB_CAST_EXACT),
+        ("float16", "float32", AB_CAST_EXACT), ("float64", "float64", AB_CAST_EXACT), ("float32", "float4_e2m1fn", 0),
+    ] {
+        let size = |dtype: &str| usize::from(dtype.parse::<arraybridge::DLDataType>().unwrap().bits);
+        let (from_size, to_bits) = (size(from_dtype) / 8, size(to_dtype));
+        let half = COUNT / 2 * from_size;
+        let bytes: Vec<u8> = (0..COUNT * from_size).map(|_| random.below(256) as u8).collect();
+        for (at, bytes) in [(near.address, &bytes[..half]), (far, &bytes[half..])] {
+            cu!(cuMemcpyHtoD(at, bytes.as_ptr(), half));
+        }
+        let shape = [2, ROWS, COLUMNS];
+        // As it is, transposed, and from the second half to the first one.
+        for (order, rows, columns) in [(1, COLUMNS, 1), (1, 1, ROWS), (-1, COLUMNS, 1)] {
+            let name = format!("{from_dtype} to {to_dtype}, {order} {rows} {columns}");
+            let view = |array: Array, step: i64, size: usize| {
+                let first = if order < 0 { step * size as i64 } else { 0 };
+                array.strided(&[order * step, rows, columns], first as u64)
+            };
+            let options = ab_convert_options { casting, ..with_dtype(options(), to_dtype) };
+            let compact = Array::host(&bytes, from_dtype, &shape);
+            let want = copy(&view(compact, ROWS * COLUMNS, from_size), &ab_convert_options { layout: AB_LAYOUT_C, ..options });
+            let source = Array::new(near.address, GPU, from_dtype, &shape);
+            let source = view(source, between / from_size as i64, from_size);
+            let (got, calls) = log(|| copy(&source, &ab_convert_options { layout: AB_LAYOUT_C, ..options }));
+            let (want, got) = (want.unwrap().0, got.unwrap().0);
+            let want = want.bytes((COUNT * to_bits).div_ceil(8));
+            assert_eq!(peek(got.data(), want.len()), want, "{name}");
+            assert!(calls.iter().any(|call| call.contains("cuLaunchKernel")), "{name}: {calls:#?}");
+            if to_bits < 8 {
+                continue;
+            }
+            // And to where it is spread out.
+            let to_size = to_bits / 8;
+            let compact = Array::new(got.data(), GPU, to_dtype, &shape);
+            let spread = Array::new(near.address, GPU, to_dtype, &shape);
+            let spread = view(spread, between / to_size as i64, to_size);
+            if COUNT / 2 * to_size <= COUNT * 8 {
+                copy_into(&compact, &spread, &calls::options()).unwrap();
+                let kept = ab_convert_options { layout: AB_LAYOUT_C, ..to_device(GPU) };
+                let (back, _) = copy(&spread, &ab_convert_options { copy: AB_COPY_ALWAYS, ..kept }).unwrap();
+                assert_eq!(peek(back.data(), want.len()), want, "{name}: spread out");
+                for (at, bytes) in [(near.address, &bytes[..half]), (far, &bytes[half..])] {
+                    cu!(cuMemcpyHtoD(at, bytes.as_ptr(), half));
+                }
+            }
+        }
+    }
+    cu!(cuMemFree(far));
+}
+
 /// More than the ring of pinned slots holds, gathered and cast on the way.
 fn large_transfers() {
     const ROWS: i64 = 500;

@@ -12,6 +12,7 @@ use super::devices;
 use super::driver::{Code, Functions, NOT_INITIALIZED, OUT_OF_MEMORY, call};
 use super::lane::{Lane, Relaxed};
 use super::order::{LEGACY, LEGACY_STREAM};
+use crate::backend::shared::boxed;
 use crate::backend::{Memory, MemoryKind, Place, PointerInfo, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::error::{Error, Result};
@@ -134,7 +135,7 @@ pub fn allocate(lane: &'static Lane, wanted: &Wanted<'_>) -> Result<Memory> {
             call!(f, cuStreamSynchronize(lane.allocations))?;
         }
         owner.way = way;
-        Memory::of_device(first, size as usize, Box::new(owner)).ok_or(out_of_memory)
+        Memory::of_device(first, size as usize, boxed(owner)?).ok_or(out_of_memory)
     }
 }
 
