@@ -177,8 +177,10 @@ impl Drop for Owner {
                 Back::Device => (f.cuMemFree)(self.address),
                 Back::Host => (f.cuMemFreeHost)(self.address as usize as *mut c_void),
                 Back::Pool { legacy: true } => (f.cuMemFreeAsync)(self.address, LEGACY_STREAM as CUstream),
-                // A caller's stream may be gone by now, so the device is waited for, as cuMemFree does. What
-                // may be in use is not given away.
+                // The caller has put work in its stream since, of which an event after ours would know
+                // nothing; one that is recorded now needs that stream, which may be gone, and drivers end the
+                // process for handles that are. So the device is waited for, as cuMemFree does. What may be in
+                // use is not given away.
                 Back::Pool { legacy: false } => {
                     if (f.cuCtxSynchronize)() != 0 && (f.cuCtxSynchronize)() != 0 {
                         return;
