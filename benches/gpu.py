@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "tests" / "gpu"))
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import numpy as np
-from library import ASYNC, CPU, CUDA, PINNED, Driver, Options, copy_into, options, path, tensor
+from library import ASYNC, CPU, CUDA, PINNED, Driver, Options, copy_into, copy_to, options, path, tensor
 
 MB = 1 << 20
 HELPER = ROOT / "target/bench/libhelper.so"
@@ -157,20 +157,32 @@ class Bench:
             "arraybridge": lambda: copy_into(a_device, a_host),
             "driver, pageable": lambda: call("cuMemcpyDtoH_v2", C.c_void_p(here), to, count),
         }
+        # The same to memory that is made for it, as torch.Tensor.cuda() and .cpu() do.
+        new_up: dict[str, Run] = {
+            "driver, pinned": up["driver, pinned"],
+            "arraybridge": lambda: copy_to(a_host, GPU),
+        }
+        new_down: dict[str, Run] = {
+            "driver, pinned": down["driver, pinned"],
+            "arraybridge": lambda: copy_to(a_device, (CPU, 0)),
+        }
         if torch:
             t_host, t_device = torch.from_numpy(host), torch.empty(size, dtype=torch.uint8, device="cuda")
-            up["torch.cuda()"], down["torch.cpu()"] = (lambda: t_host.cuda()), (lambda: t_device.cpu())
-            up["torch copy_"], down["torch copy_"] = (lambda: t_device.copy_(t_host)), (lambda: t_host.copy_(t_device))
+            up["torch"], down["torch"] = (lambda: t_device.copy_(t_host)), (lambda: t_host.copy_(t_device))
+            new_up["torch"], new_down["torch"] = (lambda: t_host.cuda()), (lambda: t_device.cpu())
         if cupy:
             c_device = cupy.empty(size, cupy.uint8)
             up["cupy"], down["cupy"] = (lambda: c_device.set(host)), (lambda: c_device.get(out=host))
+            new_up["cupy"], new_down["cupy"] = (lambda: cupy.asarray(host)), (lambda: c_device.get())
         if jax:
             j_device = jax.device_put(host, jax.devices("gpu")[0])
-            up["jax"] = lambda: jax.device_put(host, jax.devices("gpu")[0]).block_until_ready()
+            new_up["jax"] = lambda: jax.device_put(host, jax.devices("gpu")[0]).block_until_ready()
             # A JAX array keeps what it has fetched: a new one each time.
-            down["jax"] = lambda: np.asarray(j_device + 0)
+            new_down["jax"] = lambda: np.asarray(j_device + 0)
         self.case("upload", f"pageable {name}", size, up)
         self.case("download", f"pageable {name}", size, down)
+        self.case("upload", f"new, pageable {name}", size, new_up)
+        self.case("download", f"new, pageable {name}", size, new_down)
         for group, source, target, reference in [
             ("upload", a_pinned, a_device, up),
             ("download", a_device, a_pinned, down),
@@ -290,8 +302,8 @@ def least_of(cases: list[dict], who: str, holds: Callable[[dict], bool]) -> floa
     return min((case["of"][who][0] for case in cases if holds(case) and who in case.get("of", {})), default=None)
 
 
-def is_large(group: str) -> Callable[[dict], bool]:
-    return lambda case: case["group"] == group and case["name"].startswith("pageable") and case["bytes"] >= 64 * MB
+def is_large(group: str, name: str = "pageable") -> Callable[[dict], bool]:
+    return lambda case: case["group"] == group and case["name"].startswith(name) and case["bytes"] >= 64 * MB
 
 
 def is_picture(case: dict) -> bool:
@@ -310,8 +322,8 @@ def is_transpose(case: dict) -> bool:
 TARGETS: list[tuple[str, Callable[[list[dict]], float | None], float]] = [
     ("pageable uploads of 64 MB and more, of pinned ones", lambda c: least_of(c, "driver, pinned", is_large("upload")), 0.85),
     ("the same downloads", lambda c: least_of(c, "driver, pinned", is_large("download")), 0.85),
-    ("pageable uploads, times torch.Tensor.cuda()", lambda c: least_of(c, "torch.cuda()", is_large("upload")), 2),
-    ("pageable downloads, times torch.Tensor.cpu()", lambda c: least_of(c, "torch.cpu()", is_large("download")), 2),
+    ("pageable uploads, times torch.Tensor.cuda()", lambda c: least_of(c, "torch", is_large("upload", "new")), 2),
+    ("pageable downloads, times torch.Tensor.cpu()", lambda c: least_of(c, "torch", is_large("download", "new")), 2),
     ("strided uint8 to float32 uploads, of the bus", lambda c: least_of(c, "driver, pinned", is_picture), 0.8),
     ("on the device, mean of memcpy", lambda c: mean_of(c, REFERENCE, is_on_device), 0.85),
     ("on the device, least of PyTorch", lambda c: least_of(c, "torch", is_on_device), 1),
@@ -364,7 +376,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose group/name it is found in")
     parser.add_argument("--megabytes", type=int, default=256, help="of the jobs on the device")
-    parser.add_argument("--transfers", type=int, action="append", metavar="MEGABYTES", help="of those between host and device")
+    parser.add_argument(
+        "--transfers", type=int, action="append", metavar="MEGABYTES", help="of those between host and device"
+    )
     parser.add_argument("--rounds", type=int, help="of each case; 15, or 7 where it is quick")
     parser.add_argument("--seconds", type=float, default=500, help="after which no other case is begun")
     parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures there")

@@ -93,6 +93,15 @@ def copy_into(
     return report
 
 
+def copy_to(source: Tensor, device: tuple[int, int]) -> None:
+    """To new memory of a device, which goes back at once."""
+    made, error = C.POINTER(ab_h.DLManagedTensorVersioned)(), sized(ab_h.ab_error)
+    wanted = options(device=Device(*device))
+    if ab.ab_copy(None, C.byref(source), 0, C.byref(wanted), C.byref(made), None, C.byref(error)):
+        raise Failure(error)
+    ab.ab_release(made)
+
+
 class Driver:
     """What the tests need of libcuda.so.1, on the primary context of a device."""
 
