@@ -130,6 +130,19 @@ fn there_and_back() {
     }
 }
 
+fn results_are_aligned() {
+    let bytes = floats(1000);
+    let source = Array::host(&bytes, "float32", &[1000]);
+    for target in [GPU, PINNED, MANAGED] {
+        for alignment in [0u32, 1, 256, 512, 1 << 12, 1 << 20] {
+            let options = ab_convert_options { alignment, ..to_device(target) };
+            let (result, _) = copy(&source, &options).unwrap();
+            assert_eq!(result.data() % u64::from(alignment.max(256)), 0, "{target:?} {alignment}");
+            assert_eq!(peek(result.data(), bytes.len()), bytes, "{target:?} {alignment}");
+        }
+    }
+}
+
 /// Memory of each kind, as source and as result.
 fn every_kind_of_memory() {
     let desk = Desk::new(0);

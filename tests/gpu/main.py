@@ -22,7 +22,7 @@ from pathlib import Path
 import library
 
 PACKAGE = library.ROOT / "target/gpu/package"
-SANITIZERS = ("memcheck", "racecheck", "synccheck", "initcheck")
+SANITIZERS = ("memcheck", "racecheck", "synccheck")
 # Each part with its limit in seconds, in the order of what is wanted most.
 PARTS = {"vectors": 120, "frameworks": 120, "streams": 60, "benches": 300, "sanitizer": 240}
 
