@@ -368,8 +368,10 @@ fn memory_is_used_as_what_it_is() {
 fn what_transfers_pin() {
     let bytes: Vec<u8> = (0..600_000u32).map(|at| (at % 239) as u8).collect();
     let pinned = |calls: &[String]| -> u64 {
-        let size = |call: &String| call.strip_prefix("cuMemHostAlloc ")?.split(' ').next()?.parse().ok();
-        calls.iter().filter_map(|call| size(call)).collect::<Vec<u64>>().iter().sum()
+        let size = |call: &String| -> Option<u64> {
+            call.strip_prefix("cuMemHostAlloc ")?.split(' ').next()?.parse().ok()
+        };
+        calls.iter().filter_map(size).sum()
     };
     for (limit, size) in [(192 << 10, 4), (192 << 10, 60_000), (192 << 10, 600_000), (100 << 10, 600_000)] {
         let context = context(limit);

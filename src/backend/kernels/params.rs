@@ -43,7 +43,7 @@ impl Division {
 
     /// What a kernel does.
     pub fn quotient(self, n: u32) -> u32 {
-        ((u64::from(2 * n) * u64::from(self.magic) >> 32) as u32) >> self.shift
+        (((u64::from(2 * n) * u64::from(self.magic)) >> 32) as u32) >> self.shift
     }
 }
 
