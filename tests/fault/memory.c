@@ -100,7 +100,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 #define FUNCTIONS(f) \
   f(ab_convert) f(ab_copy) f(ab_copy_into) f(ab_plan) f(ab_detect) f(ab_detect_pointer) f(ab_wrap) f(ab_from_legacy) \
   f(ab_to_legacy) f(ab_release) f(ab_release_legacy) f(ab_context_create) f(ab_context_release) f(ab_dtype_parse) \
-  f(ab_dtype_format) f(ab_report_describe) f(ab_status_name)
+  f(ab_dtype_format) f(ab_report_describe) f(ab_status_name) f(ab_list_backends) f(ab_list_devices)
 
 #define DECLARE(name) static __typeof__(&name) p_##name;
 FUNCTIONS(DECLARE)
@@ -270,10 +270,16 @@ static ab_status without(void) {
   return AB_OK;
 }
 
+/* Those of a file that includes this one. */
+#ifndef MORE_SCENARIOS
+#define MORE_SCENARIOS
+#endif
+
 static const struct {
   const char *name;
   ab_status (*run)(void);
 } SCENARIOS[] = {
+    MORE_SCENARIOS
     {"shares", shares},     {"wraps", wraps},         {"small", small},           {"medium", medium},
     {"large", large},       {"aligned", aligned},     {"transposes", transposes}, {"copies_into", copies_into},
     {"contexts", contexts}, {"without", without},

@@ -157,10 +157,10 @@ pub unsafe fn cross(
     host: u64,
     (buffer, first): (&Buffer, u64),
 ) -> Result<Option<()>> {
-    let ring = lane.rings.of(job.staging_bytes);
+    let ring = lane.rings.of(job.staging_bytes)?;
     let Some(parts) = Parts::of(job, packing.size, ring.slot_bytes()) else { return Ok(None) };
     let make = |bytes| Pinned::new(lane, bytes);
-    let Some(crossing) = Crossing::new(&ring, &parts, packing, job.threads, make) else { return Ok(None) };
+    let Some(crossing) = Crossing::new(&ring, &parts, packing, job.threads, make)? else { return Ok(None) };
     let go = |slot: &mut Pinned, part: &Part, bytes: u64| {
         let offset = if up { part.destination } else { part.source };
         // SAFETY: the part is the job's, and fits the slot.
