@@ -12,6 +12,8 @@ pub mod opencl;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 mod rectangle;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
+mod shared;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
 mod staging;
 
 use std::fmt;
@@ -176,6 +178,12 @@ pub trait Backend: Sync {
     fn admit(&self, errand: &Errand<'_>, route: Route) -> Result<Route> {
         let _ = errand;
         Ok(route)
+    }
+
+    /// Memory besides source and result that a job of an errand takes at most, in bytes.
+    fn scratch(&self, errand: &Errand<'_>, job: &Transfer<'_>) -> Result<u64> {
+        let _ = (errand, job);
+        Ok(0)
     }
 
     /// Whether a tensor that is not empty is where it says, by what the driver knows of its handle.

@@ -545,7 +545,10 @@ impl Call<'_> {
     /// # Safety
     /// As [`Backend::transfer`].
     unsafe fn staged(&self, lane: &'static Lane, up: bool, host: u64, device: u64) -> Option<Result<()>> {
-        let ring = lane.rings.of(self.job.staging_bytes);
+        let ring = match lane.rings.of(self.job.staging_bytes) {
+            Ok(ring) => ring,
+            Err(error) => return Some(Err(error)),
+        };
         let casts = |casts| {
             let packing = Packing::of(self.job.work, up, casts)?;
             let parts = Parts::of(self.job, packing.size, ring.slot_bytes())?;
@@ -561,7 +564,10 @@ impl Call<'_> {
             let _entered = lane.enter()?;
             Pinned::new(lane, bytes)
         };
-        let crossing = Crossing::new(&ring, &parts, packing, self.job.threads, make)?;
+        let crossing = match Crossing::new(&ring, &parts, packing, self.job.threads, make).transpose()? {
+            Ok(crossing) => crossing,
+            Err(error) => return Some(Err(error)),
+        };
         let cross = |slot: &mut Pinned, part: &Part, bytes: u64| {
             let _entered = lane.enter()?;
             let mut room = staging::room();

@@ -4,12 +4,14 @@
 //! panic where a function is missing or a handle cannot be released.
 
 use std::ffi::{c_char, c_void};
+use std::fmt;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 use opencl3::error_codes::error_text;
 use opencl3::types::*;
 
+use crate::backend::shared::list_of;
 use crate::error::{Error, Result};
 
 /// Why there is no OpenCL here.
@@ -57,6 +59,8 @@ type Code = *mut cl_int;
 type Notify = *const c_void;
 type Sizes = *const usize;
 type Texts = *const *const c_char;
+/// What the driver runs on its own thread.
+pub type NativeKernel = unsafe extern "C" fn(*mut c_void);
 
 functions! {
     clGetPlatformIDs(cl_uint, *mut cl_platform_id, *mut cl_uint) -> cl_int;
@@ -93,6 +97,7 @@ functions! {
     clReleaseKernel(cl_kernel) -> cl_int;
     clSetKernelArg(cl_kernel, cl_uint, usize, *const c_void) -> cl_int;
     clEnqueueNDRangeKernel(cl_command_queue, cl_kernel, cl_uint, Sizes, Sizes, Sizes, Count, Events, Event) -> cl_int;
+    clEnqueueNativeKernel(cl_command_queue, NativeKernel, *mut c_void, usize, cl_uint, *const cl_mem, *mut *const c_void, Count, Events, Event) -> cl_int;
     clEnqueueMarkerWithWaitList(cl_command_queue, Count, Events, Event) -> cl_int;
     clEnqueueBarrierWithWaitList(cl_command_queue, Count, Events, Event) -> cl_int;
     clFlush(cl_command_queue) -> cl_int;
@@ -157,16 +162,55 @@ macro_rules! info {
 }
 pub(super) use info;
 
-/// A text of a platform or device.
-pub fn text(mut ask: impl FnMut(usize, *mut c_void, *mut usize) -> cl_int) -> String {
+/// A text of a platform, device or program; empty if there is none.
+pub fn text(mut ask: impl FnMut(usize, *mut c_void, *mut usize) -> cl_int) -> Result<String> {
     let mut size = 0;
     if ask(0, null_mut(), &mut size) != 0 {
-        return String::new();
+        return Ok(String::new());
     }
-    let mut bytes = vec![0u8; size];
+    let mut bytes = list_of(0u8, size)?;
     if ask(size, bytes.as_mut_ptr().cast(), null_mut()) != 0 {
-        return String::new();
+        return Ok(String::new());
     }
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(size);
-    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+    bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(size));
+    bytes.truncate(bytes.trim_ascii_end().len());
+    bytes.drain(..bytes.len() - bytes.trim_ascii_start().len());
+    if str::from_utf8(&bytes).is_err() {
+        bytes.iter_mut().filter(|byte| !byte.is_ascii()).for_each(|byte| *byte = b'?');
+    }
+    Ok(String::from_utf8(bytes).unwrap_or_default())
+}
+
+/// A short text without a place on the heap.
+pub struct Short<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Short<N> {
+    /// What is written to it; None: it is too long.
+    pub fn written(write: impl FnOnce(&mut Short<N>) -> fmt::Result) -> Option<Short<N>> {
+        let mut text = Short { bytes: [0; N], len: 0 };
+        write(&mut text).ok().map(|()| text)
+    }
+}
+
+impl<const N: usize> fmt::Write for Short<N> {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let end = self.len + more.len();
+        // The last byte stays NUL.
+        let room = self.bytes[..N - 1].get_mut(self.len..end).ok_or(fmt::Error)?;
+        room.copy_from_slice(more.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+impl<const N: usize> std::ops::Deref for Short<N> {
+    type Target = str;
+
+    /// Followed by NUL.
+    fn deref(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
 }
