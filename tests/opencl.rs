@@ -1,6 +1,8 @@
 //! OpenCL: devices, buffers of other contexts, and every way between them and the host.
 #![cfg(feature = "opencl")]
 
+#[path = "common/calls.rs"]
+mod calls;
 #[path = "common/cl.rs"]
 mod cl;
 mod common;
@@ -9,123 +11,27 @@ use std::ffi::{CStr, c_void};
 use std::process::Command;
 use std::ptr::null_mut;
 
-use arraybridge::dlpack::raw::{DLDevice, DLManagedTensorVersioned, DLTensor};
-use arraybridge::ffi::context::{ab_list_backends, ab_list_devices};
-use arraybridge::ffi::convert::{ab_convert, ab_copy, ab_copy_into, ab_plan};
-use arraybridge::ffi::managed::ab_release;
 use arraybridge::ffi::types::*;
+use calls::{
+    Array, CPU, Owned, Random, backend, convert, copy, copy_into, list_devices, options, plan, to_device,
+};
 use cl::{Desk, devices};
 use opencl3::command_queue::*;
 use opencl3::event::{CL_COMPLETE, create_user_event, release_event, set_user_event_status};
 use opencl3::memory::*;
 
-const CPU: (i32, i32) = (1, 0);
 const OPENCL: (i32, i32) = (4, 0);
 
-fn error() -> ab_error {
-    ab_error { struct_size: size_of::<ab_error>() as u32, code: 1, native_code: 1, message: [1; 496] }
-}
-
-fn options() -> ab_convert_options {
-    // SAFETY: all zero is what C writes for the defaults.
-    let zero = unsafe { std::mem::zeroed() };
-    ab_convert_options { struct_size: size_of::<ab_convert_options>() as u32, ..zero }
-}
-
-fn report() -> ab_report {
-    // SAFETY: all zero is what C writes.
-    let zero = unsafe { std::mem::zeroed() };
-    ab_report { struct_size: size_of::<ab_report>() as u32, ..zero }
-}
-
-fn text(error: &ab_error) -> String {
-    // SAFETY: the library ends every message with NUL.
-    unsafe { CStr::from_ptr(error.message.as_ptr()) }.to_string_lossy().into_owned()
-}
-
-/// A borrowed tensor; shape and strides outlive it.
-#[derive(Clone)]
-struct Array {
-    data: *mut c_void,
-    device: (i32, i32),
-    dtype: &'static str,
-    shape: Vec<i64>,
-    strides: Option<Vec<i64>>,
-    byte_offset: u64,
-}
-
 impl Array {
-    fn tensor(&self) -> DLTensor {
-        DLTensor {
-            data: self.data,
-            device: DLDevice { device_type: self.device.0, device_id: self.device.1 },
-            ndim: self.shape.len() as i32,
-            dtype: self.dtype.parse().unwrap(),
-            shape: self.shape.as_ptr().cast_mut(),
-            strides: self.strides.as_ref().map_or(null_mut(), |strides| strides.as_ptr().cast_mut()),
-            byte_offset: self.byte_offset,
-        }
-    }
-
-    fn host(bytes: &[u8], dtype: &'static str, shape: &[i64]) -> Array {
-        let data = bytes.as_ptr().cast_mut().cast();
-        Array { data, device: CPU, dtype, shape: shape.to_vec(), strides: None, byte_offset: 0 }
-    }
-
     fn opencl(mem: cl_mem, dtype: &'static str, shape: &[i64]) -> Array {
-        Array { data: mem, device: OPENCL, dtype, shape: shape.to_vec(), strides: None, byte_offset: 0 }
+        Array::new(mem as u64, OPENCL, dtype, shape)
     }
 }
-
-fn copy_into(
-    from: &Array,
-    to: &Array,
-    options: &ab_convert_options,
-) -> Result<ab_report, (i32, i64, String)> {
-    let (mut error, mut report) = (error(), report());
-    // SAFETY: the tests' tensors are as large as they say.
-    let status = unsafe {
-        ab_copy_into(null_mut(), &from.tensor(), 0, &to.tensor(), 0, options, &mut report, &mut error)
-    };
-    if status == AB_OK { Ok(report) } else { Err((status, error.native_code, text(&error))) }
-}
-
-/// A result, freed with this.
-struct Owned(*mut DLManagedTensorVersioned);
 
 impl Owned {
-    fn tensor(&self) -> &DLTensor {
-        // SAFETY: it is a result.
-        unsafe { &(*self.0).dl_tensor }
-    }
-
     fn mem(&self) -> cl_mem {
         self.tensor().data
     }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // SAFETY: it is owned.
-        unsafe { ab_release(self.0) };
-    }
-}
-
-fn copy(from: &Array, options: &ab_convert_options) -> Result<(Owned, ab_report), (i32, i64, String)> {
-    let (mut error, mut report, mut out) = (error(), report(), null_mut());
-    // SAFETY: the tests' tensors are as large as they say.
-    let status =
-        unsafe { ab_copy(null_mut(), &from.tensor(), 0, options, &mut out, &mut report, &mut error) };
-    if status == AB_OK {
-        Ok((Owned(out), report))
-    } else {
-        assert!(out.is_null());
-        Err((status, error.native_code, text(&error)))
-    }
-}
-
-fn to_device(device: (i32, i32)) -> ab_convert_options {
-    ab_convert_options { device: DLDevice { device_type: device.0, device_id: device.1 }, ..options() }
 }
 
 /// A desk, or None after saying that there is no OpenCL here.
@@ -137,37 +43,12 @@ fn desk() -> Option<Desk> {
     desk
 }
 
-fn backend() -> (bool, String) {
-    let mut error = error();
-    // SAFETY: all zero is what C writes.
-    let mut list: [ab_backend_info; 8] = unsafe { std::mem::zeroed() };
-    list[0].struct_size = size_of::<ab_backend_info>() as u32;
-    let mut count = 0;
-    // SAFETY: the list has eight entries.
-    let status = unsafe { ab_list_backends(null_mut(), list.as_mut_ptr(), 8, &mut count, &mut error) };
-    assert_eq!(status, AB_OK);
-    let text = |chars: &[std::ffi::c_char]| {
-        // SAFETY: it ends with NUL.
-        unsafe { CStr::from_ptr(chars.as_ptr()) }.to_string_lossy().into_owned()
-    };
-    let found = list[..count].iter().find(|info| text(&info.name) == "opencl").expect("opencl is listed");
-    (found.available == 1, text(&found.detail))
-}
-
 #[test]
 fn devices_are_listed_in_order() {
     if desk().is_none() {
         return;
     }
-    let mut error = error();
-    // SAFETY: all zero is what C writes.
-    let mut list: [ab_device_info; 32] = unsafe { std::mem::zeroed() };
-    list[0].struct_size = size_of::<ab_device_info>() as u32;
-    let mut count = 0;
-    // SAFETY: the list has so many entries.
-    let status = unsafe { ab_list_devices(null_mut(), list.as_mut_ptr(), 32, &mut count, &mut error) };
-    assert_eq!(status, AB_OK);
-    let listed: Vec<_> = list[..count].iter().filter(|info| info.device.device_type == 4).collect();
+    let listed = list_devices(4);
     assert_eq!(listed.len(), devices().len());
     for (index, info) in listed.iter().enumerate() {
         assert_eq!(info.device.device_id, index as i32);
@@ -175,7 +56,7 @@ fn devices_are_listed_in_order() {
             opencl3::device::get_device_info(devices()[index], opencl3::device::CL_DEVICE_GLOBAL_MEM_SIZE);
         assert_eq!(info.total_memory, size.unwrap().to_ulong());
     }
-    let (available, detail) = backend();
+    let (available, detail) = backend("opencl");
     assert!(available && detail.contains("OpenCL"), "{detail}");
 }
 
@@ -193,7 +74,7 @@ fn again(test: &str, variables: &[(&str, &str)]) {
 #[ignore = "run by what_is_missing_is_named"]
 fn unavailable() {
     let wanted = std::env::var("ARRAYBRIDGE_TEST_WHY").unwrap();
-    let (available, detail) = backend();
+    let (available, detail) = backend("opencl");
     assert!(!available && detail.contains(&wanted), "{detail}");
     let bytes = [0u8; 16];
     let (status, _, message) = copy(&Array::host(&bytes, "float32", &[4]), &to_device(OPENCL)).err().unwrap();
@@ -248,17 +129,9 @@ fn there_and_back() {
     assert_eq!(report.route, AB_ROUTE_DEVICE);
     let context = |mem| get_mem_object_info(mem, CL_MEM_CONTEXT).unwrap().to_ptr();
     assert_eq!(context(other.mem()), context(there.mem()));
-    let (mut error, mut report, mut out) = (error(), self::report(), null_mut());
-    // SAFETY: the tensor is owned, and given up on success.
-    let status =
-        unsafe { ab_convert(null_mut(), there.0, &to_device(CPU), &mut out, &mut report, &mut error) };
-    assert_eq!(status, AB_OK, "{}", text(&error));
-    std::mem::forget(there);
-    let back = Owned(out);
+    let (back, report) = convert(there, &to_device(CPU)).map_err(|(_, failure)| failure).unwrap();
     assert_eq!(report.route, AB_ROUTE_DOWNLOAD);
-    // SAFETY: the result is that large.
-    let back = unsafe { std::slice::from_raw_parts(back.tensor().data.cast::<u8>(), bytes.len()) };
-    assert_eq!(back, bytes);
+    assert_eq!(back.bytes(bytes.len()), bytes);
 }
 
 #[test]
@@ -293,9 +166,7 @@ fn results_outlive_the_context_that_made_their_source() {
     drop(buffer);
     drop(desk);
     let (back, _) = copy(&Array::opencl(result.mem(), "float32", &[16]), &to_device(CPU)).unwrap();
-    // SAFETY: the result is that large.
-    let back = unsafe { std::slice::from_raw_parts(back.tensor().data.cast::<u8>(), bytes.len()) };
-    assert_eq!(back, bytes);
+    assert_eq!(back.bytes(bytes.len()), bytes);
 }
 
 /// The context that was used last stays until another is used.
@@ -349,11 +220,7 @@ fn what_cannot_be_read_is_refused() {
         let (status, _, message) = copy(array, &to_device(CPU)).err().unwrap();
         assert_eq!(status, AB_E_INVALID_TENSOR, "{message}");
         assert!(message.starts_with("source.data is a cl_mem") && message.contains(words), "{message}");
-        let (mut error, mut report) = (error(), report());
-        // SAFETY: the tensor is readable.
-        let planned =
-            unsafe { ab_plan(null_mut(), &array.tensor(), 0, &to_device(CPU), &mut report, &mut error) };
-        assert_eq!((planned, text(&error)), (status, message));
+        assert_eq!(plan(array, &to_device(CPU)).err().unwrap(), (status, 0, message));
     };
     refused(&Array::opencl(buffer.mem, "float32", &[17]), "of 64 bytes");
     let view = Array::opencl(buffer.mem, "float32", &[4]);
@@ -428,7 +295,8 @@ fn parts_of_buffers() {
     assert!(copy(&Array::opencl(first, "float32", &[257]), &to_device(CPU)).is_err());
     // Parts of one buffer may share memory; so may views of one handle.
     let whole = Array::opencl(first, "float32", &[256]);
-    let (status, ..) = copy_into(&whole, &Array { data: across, ..whole.clone() }, &options()).err().unwrap();
+    let (status, ..) =
+        copy_into(&whole, &Array { data: across as u64, ..whole.clone() }, &options()).err().unwrap();
     assert_eq!(status, AB_E_OVERLAP);
     let (status, ..) =
         copy_into(&view(first), &Array { byte_offset: 8, ..view(first) }, &options()).err().unwrap();
@@ -522,9 +390,7 @@ fn work_in_flight_is_waited_for() {
         });
         let options = ab_convert_options { src_stream: desk.stream(), ..to_device(CPU) };
         let (result, _) = copy(&Array::opencl(buffer.mem, "float32", &[16]), &options).unwrap();
-        // SAFETY: the result is that large.
-        let got = unsafe { std::slice::from_raw_parts(result.tensor().data.cast::<u8>(), 64) };
-        assert_eq!(got, after);
+        assert_eq!(result.bytes(64), after);
         opener.join().unwrap();
         // SAFETY: both are ours.
         unsafe {
@@ -623,7 +489,7 @@ fn rectangles() {
         (&[3, 4, 80], (&[1000, 96, 1], 0), (&[700, 96, 1], 5)),
     ];
     for (shape, (from_strides, from_first), (to_strides, to_first)) in cases {
-        let array = |data, device, strides: &[i64], first| Array {
+        let array = |data: u64, device, strides: &[i64], first| Array {
             data,
             device,
             dtype: "uint8",
@@ -631,19 +497,19 @@ fn rectangles() {
             strides: Some(strides.to_vec()),
             byte_offset: first,
         };
-        let source = |data, device| array(data, device, from_strides, from_first);
-        let target = |data, device| array(data, device, to_strides, to_first);
-        let on_host = source(from.as_ptr().cast_mut().cast(), CPU);
+        let source = |data: u64, device| array(data, device, from_strides, from_first);
+        let target = |data: u64, device| array(data, device, to_strides, to_first);
+        let on_host = source(from.as_ptr() as u64, CPU);
         let mut want = to.clone();
-        copy_into(&on_host, &target(want.as_mut_ptr().cast(), CPU), &options()).unwrap();
+        copy_into(&on_host, &target(want.as_mut_ptr() as u64, CPU), &options()).unwrap();
         let here = desk.buffer(&from, CL_MEM_READ_WRITE);
-        let on_device = source(here.mem, OPENCL);
+        let on_device = source(here.mem as u64, OPENCL);
         let mut down = to.clone();
-        copy_into(&on_device, &target(down.as_mut_ptr().cast(), CPU), &options()).unwrap();
+        copy_into(&on_device, &target(down.as_mut_ptr() as u64, CPU), &options()).unwrap();
         assert_eq!(down, want, "{shape:?} {from_strides:?}");
         for (source, desk) in [(&on_host, &desk), (&on_device, &desk), (&on_device, &second)] {
             let buffer = desk.buffer(&to, CL_MEM_READ_WRITE);
-            copy_into(source, &target(buffer.mem, OPENCL), &options()).unwrap();
+            copy_into(source, &target(buffer.mem as u64, OPENCL), &options()).unwrap();
             assert_eq!(desk.read(buffer.mem, size), want, "{shape:?} {from_strides:?}");
         }
     }
@@ -906,35 +772,6 @@ fn platforms_without_a_device() {
     }
 }
 
-/// A small generator, so that the tests need no dependency and repeat.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> i64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) % end) as i64
-    }
-}
-
-/// Strides of a view with gaps, any order of axes and any signs: strides, first element, elements.
-fn random_layout(random: &mut Random, shape: &[i64]) -> (Vec<i64>, i64, i64) {
-    let mut axes: Vec<usize> = (0..shape.len()).collect();
-    for end in (1..axes.len()).rev() {
-        axes.swap(end, random.below(end as u64 + 1) as usize);
-    }
-    let (mut strides, mut step, mut first) = (vec![0; shape.len()], 1 + random.below(2), random.below(3));
-    for axis in axes {
-        strides[axis] = step;
-        step = step * shape[axis] + random.below(3);
-        if random.below(3) == 0 {
-            first += strides[axis] * (shape[axis] - 1);
-            strides[axis] = -strides[axis];
-        }
-    }
-    let reach: i64 = shape.iter().zip(&strides).map(|(extent, stride)| (extent - 1) * stride.max(&0)).sum();
-    (strides, first, first + reach + 1)
-}
-
 /// Every way between two contexts and the host gives what the host gives.
 #[test]
 fn random_strides() {
@@ -963,13 +800,13 @@ fn random_strides() {
         };
         let mut side = |which: i64| {
             let (dtype, size) = DTYPES[which as usize];
-            let (strides, first, elements) = random_layout(&mut random, &shape);
+            let (strides, first, elements) = random.layout(&shape);
             let bytes: Vec<u8> = (0..elements as usize * size).map(|_| random.below(256) as u8).collect();
             (dtype, size, strides, first, bytes)
         };
         let (from_dtype, from_size, from_strides, from_first, from) = side(from_type);
         let (to_dtype, to_size, to_strides, to_first, to) = side(to_type);
-        let array = |data, device, dtype, strides: &Vec<i64>, first: i64, size: usize| Array {
+        let array = |data: u64, device, dtype, strides: &Vec<i64>, first: i64, size: usize| Array {
             data,
             device,
             dtype,
@@ -977,36 +814,37 @@ fn random_strides() {
             strides: Some(strides.clone()),
             byte_offset: first as u64 * size as u64,
         };
-        let source = |data, device| array(data, device, from_dtype, &from_strides, from_first, from_size);
-        let target = |data, device| array(data, device, to_dtype, &to_strides, to_first, to_size);
+        let source =
+            |data: u64, device| array(data, device, from_dtype, &from_strides, from_first, from_size);
+        let target = |data: u64, device| array(data, device, to_dtype, &to_strides, to_first, to_size);
         let mut want = to.clone();
-        let on_host = source(from.as_ptr().cast_mut().cast(), CPU);
-        copy_into(&on_host, &target(want.as_mut_ptr().cast(), CPU), &options()).unwrap();
+        let on_host = source(from.as_ptr() as u64, CPU);
+        copy_into(&on_host, &target(want.as_mut_ptr() as u64, CPU), &options()).unwrap();
 
         let here = desk.buffer(&from, CL_MEM_READ_ONLY);
         let there = |desk: &Desk| desk.buffer(&to, CL_MEM_READ_WRITE);
         let name =
             format!("round {round}: {from_dtype} {shape:?} {from_strides:?} to {to_dtype} {to_strides:?}");
         let buffer = there(&desk);
-        let report = copy_into(&on_host, &target(buffer.mem, OPENCL), &options()).unwrap();
+        let report = copy_into(&on_host, &target(buffer.mem as u64, OPENCL), &options()).unwrap();
         assert_eq!(
             (report.route, desk.read(buffer.mem, to.len())),
             (AB_ROUTE_UPLOAD, want.clone()),
             "{name}"
         );
         let mut down = to.clone();
-        let on_device = source(here.mem, OPENCL);
-        let report = copy_into(&on_device, &target(down.as_mut_ptr().cast(), CPU), &options()).unwrap();
+        let on_device = source(here.mem as u64, OPENCL);
+        let report = copy_into(&on_device, &target(down.as_mut_ptr() as u64, CPU), &options()).unwrap();
         assert_eq!((report.route, &down), (AB_ROUTE_DOWNLOAD, &want), "{name}");
         let buffer = there(&desk);
-        let report = copy_into(&on_device, &target(buffer.mem, OPENCL), &options()).unwrap();
+        let report = copy_into(&on_device, &target(buffer.mem as u64, OPENCL), &options()).unwrap();
         assert_eq!(
             (report.route, desk.read(buffer.mem, to.len())),
             (AB_ROUTE_DEVICE, want.clone()),
             "{name}"
         );
         let buffer = there(&second);
-        let report = copy_into(&on_device, &target(buffer.mem, OPENCL), &options()).unwrap();
+        let report = copy_into(&on_device, &target(buffer.mem as u64, OPENCL), &options()).unwrap();
         assert_eq!((report.route, second.read(buffer.mem, to.len())), (AB_ROUTE_STAGED, want), "{name}");
     }
 }
@@ -1041,7 +879,7 @@ fn every_kind_of_kernel() {
     let desk = Desk::new().expect("a device of OpenCL");
     let mut random = Random(3);
     for (from_dtype, to_dtype, shape, (from_strides, from_first), (to_strides, to_first)) in JOBS {
-        let array = |data, device, dtype, strides: &[i64], first| Array {
+        let array = |data: u64, device, dtype, strides: &[i64], first| Array {
             data,
             device,
             dtype,
@@ -1059,18 +897,19 @@ fn every_kind_of_kernel() {
         let mut bytes = |size| (0..size).map(|_| random.below(256) as u8).collect::<Vec<u8>>();
         let from = bytes(size(from_dtype, from_strides, from_first));
         let to = bytes(size(to_dtype, to_strides, to_first));
-        let source = |data, device| array(data, device, from_dtype, from_strides, from_first);
-        let target = |data, device| array(data, device, to_dtype, to_strides, to_first);
+        let source = |data: u64, device| array(data, device, from_dtype, from_strides, from_first);
+        let target = |data: u64, device| array(data, device, to_dtype, to_strides, to_first);
         let mut want = to.clone();
-        let on_host = source(from.as_ptr().cast_mut().cast(), CPU);
-        copy_into(&on_host, &target(want.as_mut_ptr().cast(), CPU), &options()).unwrap();
+        let on_host = source(from.as_ptr() as u64, CPU);
+        copy_into(&on_host, &target(want.as_mut_ptr() as u64, CPU), &options()).unwrap();
         let (here, there) = (desk.buffer(&from, CL_MEM_READ_ONLY), desk.buffer(&to, CL_MEM_READ_WRITE));
-        copy_into(&source(here.mem, OPENCL), &target(there.mem, OPENCL), &options()).unwrap();
+        copy_into(&source(here.mem as u64, OPENCL), &target(there.mem as u64, OPENCL), &options()).unwrap();
         assert_eq!(desk.read(there.mem, to.len()), want, "{from_dtype} {shape:?} to {to_dtype}");
         if from_dtype != to_dtype {
             let exact = ab_convert_options { casting: AB_CAST_EXACT, ..options() };
-            let on_device = copy_into(&source(here.mem, OPENCL), &target(there.mem, OPENCL), &exact);
-            let told = copy_into(&on_host, &target(want.as_mut_ptr().cast(), CPU), &exact);
+            let on_device =
+                copy_into(&source(here.mem as u64, OPENCL), &target(there.mem as u64, OPENCL), &exact);
+            let told = copy_into(&on_host, &target(want.as_mut_ptr() as u64, CPU), &exact);
             assert_eq!(on_device.map(|_| ()), told.map(|_| ()), "{from_dtype} to {to_dtype}");
         }
     }
@@ -1113,7 +952,7 @@ fn large_jobs() {
     ];
     for (shape, from_strides, to_strides) in shapes {
         for to_dtype in ["int32", "int16"] {
-            let array = |data, device, dtype, strides: &[i64]| Array {
+            let array = |data: u64, device, dtype, strides: &[i64]| Array {
                 data,
                 device,
                 dtype,
@@ -1121,17 +960,17 @@ fn large_jobs() {
                 strides: Some(strides.to_vec()),
                 byte_offset: 0,
             };
-            let on_host = array(bytes.as_ptr().cast_mut().cast(), CPU, "int32", from_strides);
+            let on_host = array(bytes.as_ptr() as u64, CPU, "int32", from_strides);
             let to = vec![9u8; bytes.len()];
             let mut want = to.clone();
-            let target = |data, device| array(data, device, to_dtype, to_strides);
-            copy_into(&on_host, &target(want.as_mut_ptr().cast(), CPU), &options()).unwrap();
+            let target = |data: u64, device| array(data, device, to_dtype, to_strides);
+            copy_into(&on_host, &target(want.as_mut_ptr() as u64, CPU), &options()).unwrap();
             let up = desk.buffer(&to, CL_MEM_READ_WRITE);
-            copy_into(&on_host, &target(up.mem, OPENCL), &options()).unwrap();
+            copy_into(&on_host, &target(up.mem as u64, OPENCL), &options()).unwrap();
             assert!(desk.read(up.mem, to.len()) == want, "{shape:?} to {to_dtype}: up");
             let (here, mut down) = (desk.buffer(&bytes, CL_MEM_READ_WRITE), to.clone());
-            let on_device = array(here.mem, OPENCL, "int32", from_strides);
-            copy_into(&on_device, &target(down.as_mut_ptr().cast(), CPU), &options()).unwrap();
+            let on_device = array(here.mem as u64, OPENCL, "int32", from_strides);
+            copy_into(&on_device, &target(down.as_mut_ptr() as u64, CPU), &options()).unwrap();
             assert!(down == want, "{shape:?} to {to_dtype}: down");
         }
     }
@@ -1160,9 +999,7 @@ fn peers() {
     let (result, report) = copy(&array, &to_device((4, 1))).unwrap();
     assert_eq!(report.route, AB_ROUTE_STAGED);
     let (back, _) = copy(&Array::opencl(result.mem(), "float32", &[16]), &to_device(CPU)).unwrap();
-    // SAFETY: the result is that large.
-    let back = unsafe { std::slice::from_raw_parts(back.tensor().data.cast::<u8>(), 64) };
-    assert_eq!(back, bytes);
+    assert_eq!(back.bytes(64), bytes);
     // A queue of a device that the result is not for.
     let queue = ab_convert_options { dst_stream: alone.stream(), ..to_device((4, 1)) };
     let (status, _, message) = copy(&Array::host(&bytes, "float32", &[16]), &queue).err().unwrap();

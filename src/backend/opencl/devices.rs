@@ -42,7 +42,7 @@ pub fn devices() -> Result<Result<&'static [Device], Why>> {
     if FOUND.get().is_none() {
         let _one = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
         if FOUND.get().is_none() {
-            let found = match functions() {
+            let found = match functions()? {
                 Err(why) => Err(why),
                 // SAFETY: the functions are the driver's.
                 Ok(functions) => unsafe { enumerate(functions)? },

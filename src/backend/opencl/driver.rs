@@ -3,7 +3,8 @@
 //! opencl3 gives the types, constants and names of errors. Its own table and wrappers are not used: they
 //! panic where a function is missing or a handle cannot be released.
 
-use std::ffi::{c_char, c_void};
+use std::alloc::Layout;
+use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -11,7 +12,7 @@ use std::sync::OnceLock;
 use opencl3::error_codes::error_text;
 use opencl3::types::*;
 
-use crate::backend::shared::list_of;
+use crate::backend::shared::{list_of, out_of_memory};
 use crate::error::{Error, Result};
 
 /// Why there is no OpenCL here.
@@ -107,19 +108,36 @@ functions! {
 }
 
 /// The functions, or why there are none. The library is opened once and never closed: deleters of
-/// results need it until the process ends.
-pub fn functions() -> Result<&'static Functions, Why> {
+/// results need it until the process ends. Fails where there was no memory to open it; it is tried again then.
+pub fn functions() -> Result<Result<&'static Functions, Why>> {
     static FUNCTIONS: OnceLock<Result<Functions, Why>> = OnceLock::new();
-    let open = || {
-        // SAFETY: opening a library runs its initialisers, which is what OpenCL programs do.
-        let library = unsafe { libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if library.is_null() {
-            return Err("the library libOpenCL.so.1 cannot be opened");
+    if FUNCTIONS.get().is_none() {
+        let found = open()?;
+        // Another thread may have been first, and found the same.
+        FUNCTIONS.get_or_init(|| found);
+    }
+    Ok(FUNCTIONS.get().map_or(Err(NO_LIBRARY), |found| found.as_ref().map_err(|why| *why)))
+}
+
+const NO_LIBRARY: Why = "the library libOpenCL.so.1 cannot be opened";
+
+fn open() -> Result<Result<Functions, Why>> {
+    // SAFETY: opening a library runs its initialisers, which is what OpenCL programs do. What is told of a
+    // failure is this thread's until its next call.
+    unsafe {
+        let library = libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        if !library.is_null() {
+            return Ok(Functions::find(library));
         }
-        // SAFETY: it is open, and stays so.
-        unsafe { Functions::find(library) }
-    };
-    FUNCTIONS.get_or_init(open).as_ref().map_err(|why| *why)
+        let told = libc::dlerror();
+        let told = if told.is_null() { c"" } else { CStr::from_ptr(told) };
+        let has = |words: &[u8]| told.to_bytes().windows(words.len()).any(|part| part == words);
+        // "Cannot allocate memory", "out of memory", and the like.
+        if has(b"allocate") || has(b"out of memory") {
+            return Err(out_of_memory(Layout::new::<Functions>()));
+        }
+        Ok(Err(NO_LIBRARY))
+    }
 }
 
 /// What a status of a function of the driver is to us.

@@ -80,7 +80,7 @@ impl End {
 
 /// The driver's functions.
 pub fn functions() -> Result<&'static Functions> {
-    driver::functions().map_err(unavailable)
+    driver::functions()?.map_err(unavailable)
 }
 
 fn unavailable(why: Why) -> Error {

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use opencl3::types::{cl_mem, cl_uint};
@@ -42,10 +42,10 @@ const GIVEN_UP: u32 = 3;
 #[repr(C)]
 struct Arguments {
     ticket: *mut Ticket,
-    /// Of each side: its buffer's address, and whether it has one.
+    /// Addresses of buffers, each once.
     memory: [*mut c_void; 2],
-    origin: [u64; 2],
-    is_buffer: [bool; 2],
+    /// Of each side: which buffer it is in, and where; `None`: the host's memory.
+    places: [Option<(usize, u64)>; 2],
 }
 
 /// Does a job on buffers, NULL where a side is the host's own memory, and waits.
@@ -62,19 +62,19 @@ pub unsafe fn run(
     let mut work = Work { job, sides: sides.map(|place| *place), outcome: Ok(()) };
     let ticket = Ticket { state: AtomicU32::new(WAITING), work: (&raw mut work).cast() };
     let ticket = Box::into_raw(boxed(ticket)?);
-    // The whole buffers: not every driver gives parts of them their own addresses.
-    let mems = buffers.map(|buffer| buffer.map_or(null_mut(), |buffer| buffer.whole));
-    let origin = buffers.map(|buffer| buffer.map_or(0, |buffer| buffer.origin as u64));
-    let is_buffer = buffers.map(|buffer| buffer.is_some());
-    let mut arguments = Arguments { ticket, memory: mems, origin, is_buffer };
-    let (mut list, mut places, mut used): ([cl_mem; 2], [*const c_void; 2], _) = ([null_mut(); 2], [null(); 2], 0);
-    for side in 0..2 {
-        if is_buffer[side] {
-            list[used] = mems[side];
-            places[used] = (&raw const arguments.memory[side]).cast();
-            used += 1;
-        }
+    let mut arguments = Arguments { ticket, memory: [null_mut(); 2], places: [None; 2] };
+    let mut used = 0;
+    for (side, buffer) in buffers.into_iter().enumerate() {
+        let Some(Buffer { whole, origin, .. }) = buffer else { continue };
+        // The whole buffer: not every driver gives parts of one their own addresses.
+        let index = arguments.memory[..used].iter().position(|mem| mem == whole).unwrap_or(used);
+        arguments.memory[index] = *whole;
+        arguments.places[side] = Some((index, *origin as u64));
+        used = used.max(index + 1);
     }
+    let list: [cl_mem; 2] = arguments.memory;
+    let [first, second] = &arguments.memory;
+    let mut places = [(&raw const *first).cast::<c_void>(), (&raw const *second).cast()];
     let (f, (count, events), mut event) = (lane.f, after.get(), null_mut());
     // SAFETY: the arguments are as large as they say; the ticket is there until it is done or given up.
     unsafe {
@@ -129,10 +129,11 @@ unsafe extern "C" fn function(arguments: *mut c_void) {
             return;
         }
         let work = &mut *(*ticket).work;
-        let place = |side: usize| {
-            let place = work.sides[side];
-            let data = arguments.memory[side] as usize as u64 + arguments.origin[side];
-            if arguments.is_buffer[side] { Place { data, ..place } } else { place }
+        let place = |side: usize| match arguments.places[side] {
+            None => work.sides[side],
+            Some((index, origin)) => {
+                Place { data: arguments.memory[index] as usize as u64 + origin, ..work.sides[side] }
+            }
         };
         let (from, to, job) = (place(0), place(1), work.job);
         let done = catch_unwind(AssertUnwindSafe(|| Host.transfer(job, &from, &to, &Streams::default())));

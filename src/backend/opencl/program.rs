@@ -2,10 +2,8 @@
 //! compiler made of the first is what the others get, and what it refused is refused again without it.
 
 use std::alloc::Layout;
-use std::collections::HashMap;
 use std::ffi::c_char;
 use std::fmt::Write;
-use std::hash::Hash;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,19 +15,20 @@ use opencl3::types::*;
 
 use super::driver::{Functions, Short, call, make, text};
 use crate::backend::kernels::{JOBS, Kernel, NUMBERS, OPENCL};
-use crate::backend::shared::{list_of, out_of_memory};
+use crate::backend::shared::{list_of, out_of_memory, reserve};
 use crate::error::{Error, Excerpt, Result};
 
 /// What a device's compiler made of a kernel; None: what it did cannot be kept.
 type Compiled = Result<Option<Vec<u8>>>;
 
-/// By device and kernel, for the process.
-static COMPILED: Mutex<Option<HashMap<(usize, Kernel), Compiled>>> = Mutex::new(None);
+/// By device and kernel, for the process. A list, since it is short, and a hash map takes memory of the thread
+/// that cannot be had back from a failure.
+static COMPILED: Mutex<Vec<((usize, Kernel), Compiled)>> = Mutex::new(Vec::new());
 
 /// The programs of a context and a device.
 pub struct Programs {
     f: &'static Functions,
-    built: Mutex<HashMap<Kernel, Built>>,
+    built: Mutex<Vec<(Kernel, Built)>>,
 }
 
 /// A kernel and its program.
@@ -40,7 +39,7 @@ struct Built {
 
 /// A kernel that nobody else sets the arguments of.
 pub struct Locked<'a> {
-    _built: MutexGuard<'a, HashMap<Kernel, Built>>,
+    _built: MutexGuard<'a, Vec<(Kernel, Built)>>,
     /// Valid while this lives.
     pub kernel: cl_kernel,
 }
@@ -62,24 +61,26 @@ impl Programs {
         kernel: Kernel,
     ) -> Result<Locked<'_>> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = built.get(&kernel) {
+        if let Some((_, found)) = built.iter().find(|(of, _)| *of == kernel) {
             let kernel = found.kernel;
             return Ok(Locked { _built: built, kernel });
         }
-        room_for_one(&mut built)?;
+        reserve(&mut built, 1)?;
         let program = Program { f: self.f, program: null_mut() };
         // SAFETY: as the caller says.
         let program = unsafe { program.build(context, device, kernel)? };
-        let Some(name) = Short::<64>::written(|name| write!(name, "{kernel}")) else { return Err(too_long()) };
+        let Some(name) = Short::<64>::written(|name| write!(name, "{kernel}")) else {
+            return Err(too_long());
+        };
         // SAFETY: the program is built.
         let handle = unsafe { make!(self.f, clCreateKernel(program.program, name.as_ptr().cast()))? };
-        built.insert(kernel, Built { program: program.take(), kernel: handle });
+        built.push((kernel, Built { program: program.take(), kernel: handle }));
         Ok(Locked { _built: built, kernel: handle })
     }
 
     /// Lets all of them go.
     pub fn release(&mut self) {
-        for (_, built) in self.built.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
+        for (_, built) in self.built.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // SAFETY: both are ours, and released once; commands that use them keep them.
             unsafe {
                 (self.f.clReleaseKernel)(built.kernel);
@@ -101,10 +102,9 @@ impl Program {
     unsafe fn build(mut self, context: cl_context, device: cl_device_id, kernel: Kernel) -> Result<Program> {
         // Other threads that want the same wait here, so that it is compiled once.
         let mut all = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = all.get_or_insert_default();
-        room_for_one(all)?;
+        reserve(&mut all, 1)?;
         let key = (device as usize, kernel);
-        match all.get(&key) {
+        match all.iter().find(|(of, _)| *of == key).map(|(_, compiled)| compiled) {
             Some(Err(refused)) => return Err(*refused),
             // SAFETY: as the caller says.
             Some(Ok(Some(binary))) => unsafe {
@@ -120,13 +120,13 @@ impl Program {
             match self.compile(context, device, kernel) {
                 Ok(()) => {
                     let binary = self.binary(device)?;
-                    all.insert(key, Ok(binary));
+                    all.push((key, Ok(binary)));
                     Ok(self)
                 }
                 Err(error) => {
                     // What fails for want of memory may do later.
                     if let Error::DriverLog { .. } = error {
-                        all.insert(key, Err(error));
+                        all.push((key, Err(error)));
                     }
                     Err(error)
                 }
@@ -137,7 +137,9 @@ impl Program {
     /// # Safety
     /// As [`Program::build`].
     unsafe fn compile(&mut self, context: cl_context, device: cl_device_id, kernel: Kernel) -> Result<()> {
-        let Some(line) = Short::<128>::written(|line| kernel.write_line(line)) else { return Err(too_long()) };
+        let Some(line) = Short::<128>::written(|line| kernel.write_line(line)) else {
+            return Err(too_long());
+        };
         let parts = [OPENCL, NUMBERS, JOBS, &line];
         let texts = parts.map(|part| part.as_ptr().cast::<c_char>());
         let sizes = parts.map(str::len);
@@ -257,11 +259,6 @@ impl Drop for Program {
             unsafe { (self.f.clReleaseProgram)(self.program) };
         }
     }
-}
-
-/// Makes sure that one more can be kept.
-fn room_for_one<K: Eq + Hash, V>(map: &mut HashMap<K, V>) -> Result<()> {
-    map.try_reserve(1).map_err(|_| out_of_memory(Layout::new::<V>()))
 }
 
 #[cold]

@@ -63,7 +63,12 @@ impl Side<'_> {
 ///
 /// # Safety
 /// The job may be done between both sides, and nobody's work is in flight there.
-pub unsafe fn run(job: &Transfer<'_>, from: (&End, u64), to: (&End, u64), overwrites: bool) -> Result<Option<()>> {
+pub unsafe fn run(
+    job: &Transfer<'_>,
+    from: (&End, u64),
+    to: (&End, u64),
+    overwrites: bool,
+) -> Result<Option<()>> {
     let (lane, ring) = match (to.0.lane(), from.0.lane()) {
         (Some(lane), _) | (None, Some(lane)) => (lane, lane.rings.of(job.staging_bytes)?),
         (None, None) => return Ok(None),

@@ -267,9 +267,8 @@ pub unsafe fn cross(
     let make = |bytes| Pinned::new(lane, bytes);
     let Some(crossing) = Crossing::new(&ring, &parts, packing, job.threads, make)? else { return Ok(None) };
     // SAFETY: the parts are the job's, and fit the slots.
-    let go = |slot: &mut Pinned, part: &Part, bytes| unsafe {
-        step(lane, slot, part, &packing, up, far, bytes)
-    };
+    let go =
+        |slot: &mut Pinned, part: &Part, bytes| unsafe { step(lane, slot, part, &packing, up, far, bytes) };
     // SAFETY: as the caller says.
     unsafe {
         if up {

@@ -60,7 +60,8 @@ pub unsafe fn scratch(job: &Transfer<'_>, from: Prospect<'_>, to: Prospect<'_>) 
         (Some((from, _)), Some((to, _))) => from.context == to.context,
         _ => false,
     };
-    let by_copies = !is_within && from.is_none() != to.is_none() && mappable(from, false) && mappable(to, true);
+    let by_copies =
+        !is_within && from.is_none() != to.is_none() && mappable(from, false) && mappable(to, true);
     if !is_apart(from) && !is_apart(to) || by_copies && Rectangle::of(job).is_some() {
         return 0;
     }
@@ -76,11 +77,8 @@ pub unsafe fn scratch(job: &Transfer<'_>, from: Prospect<'_>, to: Prospect<'_>) 
         if is_within && computes && (Rectangle::of(job).is_some() || Launches::of(job, 0, 0).is_some()) {
             return 0;
         }
-        let crosses = if computes && !is_within {
-            stage::scratch(job, is_apart(from), is_apart(to))
-        } else {
-            None
-        };
+        let crosses =
+            if computes && !is_within { stage::scratch(job, is_apart(from), is_apart(to)) } else { None };
         crosses.unwrap_or(one_slot(job.staging_bytes))
     }
 }
@@ -201,8 +199,11 @@ unsafe fn staged(
     if let (End::Device { buffer, lane }, End::Device { buffer: other, lane: there }) = (from, to)
         && lane.unified != there.unified
     {
-        let (shared, place, buffer, before) =
-            if lane.unified { (lane, source, buffer, after) } else { (there, destination, other, also_after) };
+        let (shared, place, buffer, before) = if lane.unified {
+            (lane, source, buffer, after)
+        } else {
+            (there, destination, other, also_after)
+        };
         let access = match (lane.unified, destination.dense) {
             (true, _) => Access::Read,
             (false, true) => Access::Overwrite,
