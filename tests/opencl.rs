@@ -22,6 +22,10 @@ use opencl3::memory::*;
 
 const OPENCL: (i32, i32) = (4, 0);
 
+/// As a device that works in the host's memory and runs its functions, as one that maps it only, and as one
+/// with memory of its own: what ARRAYBRIDGE_OPENCL_MAP may be.
+const WAYS_OF_MEMORY: [&str; 3] = ["", "1", "0"];
+
 impl Array {
     fn opencl(mem: cl_mem, dtype: &'static str, shape: &[i64]) -> Array {
         Array::new(mem as u64, OPENCL, dtype, shape)
@@ -169,45 +173,50 @@ fn results_outlive_the_context_that_made_their_source() {
     assert_eq!(back.bytes(bytes.len()), bytes);
 }
 
-/// The context that was used last stays until another is used.
 #[test]
 #[ignore = "run by contexts_are_let_go, alone"]
 fn a_context_is_let_go_with_its_last_tensor() {
     let desk = Desk::new().expect("a device of OpenCL");
-    let other = Desk::new().expect("a device of OpenCL");
     let references = || {
-        let data = opencl3::context::context::get_context_info(
-            desk.context,
-            opencl3::context::context::CL_CONTEXT_REFERENCE_COUNT,
-        );
-        data.unwrap().to_uint()
+        let what = opencl3::context::context::CL_CONTEXT_REFERENCE_COUNT;
+        opencl3::context::context::get_context_info(desk.context, what).unwrap().to_uint()
     };
     let bytes = floats(16);
-    let (buffer, another) = (desk.buffer(&bytes, CL_MEM_READ_WRITE), other.buffer(&bytes, CL_MEM_READ_WRITE));
-    let array = |buffer: &cl::Buffer| Array::opencl(buffer.mem, "float32", &[16]);
-    let leave = || drop(copy(&array(&another), &options()).unwrap());
-    // PoCL takes a reference of its own at the first command.
-    copy(&array(&buffer), &options()).unwrap();
-    leave();
-    let before = references();
-    for _ in 0..10 {
-        let (result, _) = copy(&array(&buffer), &options()).unwrap();
-        leave();
-        assert!(references() > before);
-        drop(result);
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let array = Array::opencl(buffer.mem, "float32", &[16]);
+    // PoCL takes references of its own at the first commands; tests/fault/opencl_memory.c looks without them.
+    copy(&array, &options()).unwrap();
+    let settled = |wanted: u32| {
         // PoCL's own threads let go of finished commands a little later.
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while references() != before && std::time::Instant::now() < patience {
+        while references() != wanted && std::time::Instant::now() < patience {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        assert_eq!(references(), before);
+        assert_eq!(references(), wanted);
+    };
+    let before = references();
+    for _ in 0..10 {
+        // A result elsewhere keeps nothing.
+        let half = ab_convert_options { dtype: "float16".parse().unwrap(), ..to_device(CPU) };
+        let (result, _) = copy(&array, &half).unwrap();
+        settled(before);
+        drop(result);
+        let (result, _) = copy(&array, &options()).unwrap();
+        assert!(references() > before);
+        let (other, _) = copy(&array, &options()).unwrap();
+        drop(result);
+        assert!(references() > before);
+        drop(other);
+        settled(before);
     }
 }
 
 #[test]
 fn contexts_are_let_go() {
     if desk().is_some() {
-        again("a_context_is_let_go_with_its_last_tensor", &[]);
+        for map in WAYS_OF_MEMORY {
+            again("a_context_is_let_go_with_its_last_tensor", &[("ARRAYBRIDGE_OPENCL_MAP", map)]);
+        }
     }
 }
 
@@ -515,24 +524,43 @@ fn rectangles() {
     }
 }
 
-/// As on a device that does not work in the host's memory: copies by the driver.
+/// As on devices that do not run the host's functions, or share no memory: copies by the driver, and kernels.
 #[test]
-fn without_mapping() {
+fn other_ways_of_memory() {
     if desk().is_none() {
         return;
     }
-    let mut run = Command::new(std::env::current_exe().unwrap());
-    run.args(["--skip", "without_mapping", "--skip", "two_devices", "--skip", "what_is_missing_is_named"]);
-    for test in ["failures_of_the_driver_are_told", "devices_are_lost", "programs_are_built_once"] {
-        run.args(["--skip", test]);
+    for map in WAYS_OF_MEMORY.into_iter().filter(|map| !map.is_empty()) {
+        let mut run = Command::new(std::env::current_exe().unwrap());
+        run.args(HERE).arg("--exact").env("ARRAYBRIDGE_OPENCL_MAP", map);
+        let output = run.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let passed = format!("{} passed", HERE.len());
+        assert!(output.status.success() && text.contains(&passed), "{text}");
     }
-    for test in ["platforms_without_a_device", "kernels_touch_what_is_theirs"] {
-        run.args(["--skip", test]);
-    }
-    let output = run.env("ARRAYBRIDGE_OPENCL_MAP", "0").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && text.contains("18 passed"), "{text}");
 }
+
+/// The tests whose ways depend on where a device's memory is.
+const HERE: [&str; 18] = [
+    "there_and_back",
+    "a_tensor_of_another_context",
+    "results_outlive_the_context_that_made_their_source",
+    "what_cannot_be_read_is_refused",
+    "declared_devices_are_verified",
+    "parts_of_buffers",
+    "buffers_that_the_host_may_not_touch",
+    "buffers_with_restrictions",
+    "callers_queues",
+    "work_in_flight_is_waited_for",
+    "uploads_do_not_wait_for_the_callers_queue",
+    "copies_of_the_device_are_ordered_by_events",
+    "rectangles",
+    "random_strides",
+    "packed_elements_that_are_spread_out",
+    "large_jobs",
+    "scratch_is_what_the_ring_takes",
+    "results_that_no_device_has_room_for",
+];
 
 /// What tests/fault/opencl.c adds to the driver.
 struct Faults {
@@ -669,7 +697,7 @@ fn every_call_fails_once() {
 #[test]
 fn failures_of_the_driver_are_told() {
     if desk().is_some() {
-        for map in ["1", "0"] {
+        for map in WAYS_OF_MEMORY {
             with_faults("every_call_fails_once", &[("ARRAYBRIDGE_OPENCL_MAP", map)]);
         }
     }
@@ -712,7 +740,7 @@ fn the_device_is_lost() {
 #[test]
 fn devices_are_lost() {
     if desk().is_some() {
-        for map in ["1", "0"] {
+        for map in WAYS_OF_MEMORY {
             with_faults("the_device_is_lost", &[("ARRAYBRIDGE_OPENCL_MAP", map)]);
         }
     }
@@ -937,6 +965,186 @@ fn kernels_touch_what_is_theirs() {
     let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("1 passed"), "{text}{said}");
     assert!(!said.contains("Invalid") && !said.contains("race"), "{said}");
+}
+
+/// Every flag that says who may touch a buffer, on either side, contiguous and not: the result is as on the
+/// host, or what cannot be is refused with what would have worked.
+#[test]
+fn buffers_with_restrictions() {
+    let Some(desk) = desk() else { return };
+    let second = Desk::on(&devices()[devices().len() - 1..], 0);
+    let (from, to) = (floats(64), floats(64).into_iter().rev().collect::<Vec<u8>>());
+    let kernels = [CL_MEM_READ_WRITE, CL_MEM_READ_ONLY, CL_MEM_WRITE_ONLY];
+    let hosts = [0, CL_MEM_HOST_NO_ACCESS, CL_MEM_HOST_READ_ONLY, CL_MEM_HOST_WRITE_ONLY];
+    // Plain to read back what nobody else may.
+    let read = |desk: &Desk, buffer: &cl::Buffer| {
+        let plain = desk.buffer(&[0; 256], CL_MEM_READ_WRITE);
+        // SAFETY: both buffers are that large; the event is ours.
+        unsafe {
+            let (none, mem) = (std::ptr::null(), plain.mem);
+            let event = enqueue_copy_buffer(desk.queue, buffer.mem, mem, 0, 0, 256, 0, none).unwrap();
+            finish(desk.queue).unwrap();
+            release_event(event).unwrap();
+        }
+        desk.read(plain.mem, 256)
+    };
+    for flags in kernels.into_iter().flat_map(|kernel| hosts.map(|host| kernel | host)) {
+        for strides in [[8, 1], [1, 8]] {
+            let side = |data: u64, device, strides: [i64; 2]| {
+                Array::new(data, device, "float32", &[8, 8]).strided(&strides, 0)
+            };
+            let host_source = side(from.as_ptr() as u64, CPU, strides);
+            let mut want = to.clone();
+            copy_into(&host_source, &side(want.as_mut_ptr() as u64, CPU, [8, 1]), &options()).unwrap();
+            let name = format!("{flags:#x} {strides:?}");
+            // As a destination.
+            let ways =
+                [("up", None, &desk), ("within", Some(&desk), &desk), ("between", Some(&desk), &second)];
+            for (way, source, desk) in ways {
+                let name = format!("{name} {way}");
+                let taken = desk.buffer(&to, flags);
+                let lent = source.map(|desk| desk.buffer(&from, CL_MEM_READ_WRITE));
+                let source = lent.as_ref().map(|lent| side(lent.mem as u64, OPENCL, strides));
+                let target = side(taken.mem as u64, OPENCL, [8, 1]);
+                copy_into(source.as_ref().unwrap_or(&host_source), &target, &options()).expect(&name);
+                assert_eq!(read(desk, &taken), want, "{name}");
+            }
+            // As a source.
+            let lent = desk.buffer(&from, flags);
+            let source = side(lent.mem as u64, OPENCL, strides);
+            let mut down = to.clone();
+            let taken = (desk.buffer(&to, CL_MEM_READ_WRITE), second.buffer(&to, CL_MEM_READ_WRITE));
+            for (target, device) in
+                [(down.as_mut_ptr() as u64, CPU), (taken.0.mem as u64, OPENCL), (taken.1.mem as u64, OPENCL)]
+            {
+                let outcome = copy_into(&source, &side(target, device, [8, 1]), &options());
+                if flags & CL_MEM_WRITE_ONLY != 0 {
+                    let (status, _, message) = outcome.err().expect(&name);
+                    assert_eq!(status, AB_E_INVALID_TENSOR, "{name}");
+                    assert!(message.contains("CL_MEM_WRITE_ONLY"), "{name}: {message}");
+                } else {
+                    outcome.expect(&name);
+                }
+            }
+            if flags & CL_MEM_WRITE_ONLY == 0 {
+                assert_eq!(down, want, "{name}");
+                assert_eq!((read(&desk, &taken.0), read(&second, &taken.1)), (want.clone(), want), "{name}");
+            }
+        }
+    }
+}
+
+/// Elements of four bits at steps, on either side, and so many that they fill slots.
+#[test]
+fn packed_elements_that_are_spread_out() {
+    let Some(desk) = desk() else { return };
+    let second = Desk::on(&devices()[devices().len() - 1..], 0);
+    let count = 5000i64;
+    let from: Vec<u8> = (0..3 * count / 2 + 1).map(|index| (index * 7 % 251) as u8).collect();
+    let to = vec![0x9a; from.len()];
+    let small = calls::context(4096);
+    for (from_step, to_step) in [(1, 1), (3, 1), (1, 3), (2, 3)] {
+        for to_dtype in ["float4_e2m1fn", "float6_e2m3fn"] {
+            let side = |data: u64, device, dtype, step| {
+                // Of six bits, half as many fit.
+                Array::new(data, device, dtype, &[count / 2]).strided(&[step], 1)
+            };
+            let source = |data: u64, device| side(data, device, "float4_e2m1fn", from_step);
+            let target = |data: u64, device| side(data, device, to_dtype, to_step);
+            let on_host = source(from.as_ptr() as u64, CPU);
+            let name = format!("{from_step} to {to_step} {to_dtype}");
+            let mut want = to.clone();
+            copy_into(&on_host, &target(want.as_mut_ptr() as u64, CPU), &options()).unwrap();
+            let (lent, mut down) = (desk.buffer(&from, CL_MEM_READ_WRITE), to.clone());
+            let on_device = source(lent.mem as u64, OPENCL);
+            let copy_into =
+                |from: &Array, to: &Array| calls::copy_into_in(small, from, to, &options()).unwrap();
+            copy_into(&on_device, &target(down.as_mut_ptr() as u64, CPU));
+            assert!(down == want, "{name}: down");
+            for (source, desk) in [(&on_host, &desk), (&on_device, &desk), (&on_device, &second)] {
+                let buffer = desk.buffer(&to, CL_MEM_READ_WRITE);
+                copy_into(source, &target(buffer.mem as u64, OPENCL));
+                assert!(desk.read(buffer.mem, to.len()) == want, "{name}: up, within or between");
+            }
+        }
+    }
+}
+
+/// A plan tells what slots a job takes, which is never more than the context's limit and as much of the device.
+#[test]
+fn scratch_is_what_the_ring_takes() {
+    let Some(desk) = desk() else { return };
+    let apart = std::env::var("ARRAYBRIDGE_OPENCL_MAP").is_ok_and(|map| map == "0");
+    let limit = 256u64 << 10;
+    let context = calls::context(limit);
+    let bytes = vec![0u8; 4 << 20];
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let scratch = |from: &Array, options: &ab_convert_options| {
+        let (_, report) = calls::copy_in(context, from, options).unwrap();
+        report.scratch_bytes
+    };
+    let host = |dtype, shape: &[i64], strides: &[i64]| Array::host(&bytes, dtype, shape).strided(strides, 0);
+    let device =
+        |dtype, shape: &[i64], strides: &[i64]| Array::opencl(buffer.mem, dtype, shape).strided(strides, 0);
+    let up = ab_convert_options { dst_stream: desk.stream(), ..to_device(OPENCL) };
+    let cast = |options| ab_convert_options { dtype: "float16".parse().unwrap(), ..options };
+    // What the driver copies by itself, and what kernels do.
+    assert_eq!(scratch(&host("float32", &[1 << 20], &[1]), &up), 0);
+    assert_eq!(scratch(&device("float32", &[1 << 20], &[1]), &to_device(CPU)), 0);
+    assert_eq!(scratch(&device("float32", &[1 << 9, 1 << 9], &[1, 1 << 9]), &options()), 0);
+    // What is cast on the host as it goes up crosses as it comes.
+    let slots = if apart { 2 * (64 << 10) } else { 0 };
+    assert_eq!(scratch(&host("float32", &[1 << 20], &[1]), &cast(up)), slots);
+    // What is gathered on the device, there too.
+    let gathered = device("float32", &[1 << 9, 1 << 9], &[1, 1 << 9]);
+    assert_eq!(scratch(&gathered, &to_device(CPU)), 2 * slots);
+    // Between contexts.
+    let other = Desk::new().expect("a device of OpenCL");
+    let across = ab_convert_options { dst_stream: other.stream(), ..options() };
+    assert_eq!(scratch(&device("float32", &[1 << 20], &[1]), &across), slots);
+    assert_eq!(scratch(&gathered, &across), 2 * slots);
+    // A slot is enough for what is spread out within bytes.
+    let half = device("float4_e2m1fn", &[1 << 10], &[2]);
+    assert_eq!(scratch(&half, &to_device(CPU)), slots / 2);
+}
+
+/// The devices of tests/fault/opencl_device.c, on which everything that asks for memory is the library itself.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn every_allocation_fails_in_turn() {
+    use arraybridge::backend::kernels::{HOST, JOBS, Kernel, NUMBERS};
+    let folder = tempfile::tempdir().unwrap();
+    let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let source = folder.path().join("driver.c");
+    // Those of the scenarios: few are compiled sooner.
+    let named = ["ab_transpose_4", "ab_cast_u8_f32", "ab_cast_f32_u8", "ab_cast_f32_f16", "ab_pack_bits"];
+    let wanted = |kernel: &Kernel| matches!(kernel, Kernel::Copy(_)) || named.contains(&&*kernel.name());
+    let kernels: Vec<Kernel> = Kernel::all().filter(wanted).collect();
+    let lines: String = kernels.iter().map(|kernel| kernel.line()).collect();
+    let table: String = kernels.iter().map(|kernel| format!("{{\"{kernel}\", {kernel}}}, ")).collect();
+    let driver = std::fs::read_to_string(tests.join("fault/opencl_device.c")).unwrap();
+    let kernels = "typedef void kernel_function(u32, const u8 *, u8 *, u32 *, ab_params);\n\
+        static const struct { const char *name; kernel_function *run; } KERNELS[] = {";
+    std::fs::write(&source, [HOST, NUMBERS, JOBS, &lines, kernels, &table, "{0, 0}};\n", &driver].concat())
+        .unwrap();
+    let mut cc = common::cc();
+    cc.args(["-std=gnu11", "-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
+    cc.args(["-Wno-unused-function", "-Wl,-soname,libOpenCL.so.1", "-pthread", "-o"]);
+    common::succeed_silently(cc.arg(folder.path().join("libOpenCL.so.1")).arg(&source));
+    let program = folder.path().join("memory");
+    let mut cc = common::cc();
+    cc.arg("-std=c99").args(common::WARNINGS).args(["-g", "-pthread", "-rdynamic", "-I"]);
+    cc.arg(common::include()).arg(tests.join("fault/opencl_memory.c")).arg("-o").arg(&program).arg("-ldl");
+    common::succeed_silently(&mut cc);
+    for scenario in ["apart", "native", "mapped", "staged", "mixed", "packed", "foreign"] {
+        let mut command = Command::new(&program);
+        command.arg(common::library("so")).arg(scenario).env_remove("ARRAYBRIDGE_OPENCL_MAP");
+        let output = command.env("LD_LIBRARY_PATH", folder.path()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{scenario}: {}\n{text}{said}", output.status);
+        print!("{text}");
+    }
 }
 
 /// Jobs of several parts: strided on either side, with and without a cast.

@@ -21,7 +21,11 @@ __attribute__((constructor)) static void open_driver(void) {
 }
 
 /* Of opencl_device.c: what lives there counts like blocks. */
-void object_count(long more) { ADD(live, more); }
+static long objects;
+void object_count(long more) {
+  ADD(live, more);
+  ADD(objects, more);
+}
 
 enum { ROWS = 300, COLUMNS = 200, SIZE = ROWS * COLUMNS };
 static const int64_t SHAPE[] = {ROWS, COLUMNS}, TURNED[] = {COLUMNS, ROWS}, TURNED_STRIDES[] = {1, COLUMNS};
@@ -156,9 +160,10 @@ static ab_status foreign(void) {
   status = to(NULL, &tensor, kDLCPU, 0, dt(kDLFloat, 16), &down);
   if (status == AB_OK) {
     p_ab_release(down);
-    /* No result lives there: the library has let it go. */
     CHECK_EQ(release_buffer(buffer), 0);
     CHECK_EQ(release_context(context), 0);
+    /* No result lives there: the library has let it go. */
+    CHECK_EQ(objects, 0);
     context = create_context(NULL, 1, devices, NULL, NULL, &code);
     buffer = create_buffer(context, 1, SIZE, bytes, &code);
     tensor.data = buffer;
@@ -167,5 +172,6 @@ static ab_status foreign(void) {
   CHECK_EQ(release_buffer(buffer), 0);
   CHECK_EQ(release_context(context), 0);
   p_ab_release(beside);
+  CHECK_EQ(objects, 0);
   return status;
 }

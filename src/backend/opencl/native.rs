@@ -1,18 +1,17 @@
 //! Jobs on a device that is the host's processor: the driver runs a function of ours on its thread (a native
 //! kernel), which gets the addresses of buffers and has the host's kernels work there. That is one command
-//! and one wait; to map and unmap is two of each.
+//! and one wait; to map and unmap is two of each. Of two buffers the source is mapped, without waiting.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use opencl3::types::{cl_mem, cl_uint};
-
 use super::buffer::Buffer;
 use super::driver::call;
 use super::events::{Event, List};
 use super::lane::Lane;
+use super::map::Mapped;
 use crate::backend::host::Host;
 use crate::backend::job::Transfer;
 use crate::backend::shared::boxed;
@@ -38,17 +37,19 @@ const DONE: u32 = 2;
 /// Nobody waits for it any more.
 const GIVEN_UP: u32 = 3;
 
-/// What the driver copies for the function, with the addresses of the buffers in it.
+/// What the driver copies for the function, with the address of the buffer in it.
 #[repr(C)]
 struct Arguments {
     ticket: *mut Ticket,
-    /// Addresses of buffers, each once.
-    memory: [*mut c_void; 2],
-    /// Of each side: which buffer it is in, and where; `None`: the host's memory.
-    places: [Option<(usize, u64)>; 2],
+    memory: *mut c_void,
+    /// Of each side, how far behind that it starts; `None`: it is in the host's memory.
+    origins: [Option<u64>; 2],
 }
 
-/// Does a job on buffers, NULL where a side is the host's own memory, and waits.
+/// Does a job with sides in a buffer, or in parts of one, and waits. A side that is in none is the host's, or
+/// lies in what is mapped, which may be so no earlier than the command begins.
+///
+/// One buffer, since PoCL 3.1 mixes up the addresses of two.
 ///
 /// # Safety
 /// The job may be done between both sides; buffers and events are of the lane's context.
@@ -56,50 +57,41 @@ pub unsafe fn run(
     job: &Transfer<'_>,
     lane: &Lane,
     buffers: [Option<&Buffer>; 2],
-    sides: [&Place; 2],
+    sides: [Place; 2],
+    mapped: Option<Mapped<'_>>,
     after: &List,
 ) -> Result<()> {
-    let mut work = Work { job, sides: sides.map(|place| *place), outcome: Ok(()) };
+    let Some(whole) = buffers.into_iter().flatten().next().map(|buffer| buffer.whole) else { return Ok(()) };
+    let mut work = Work { job, sides, outcome: Ok(()) };
     let ticket = Ticket { state: AtomicU32::new(WAITING), work: (&raw mut work).cast() };
     let ticket = Box::into_raw(boxed(ticket)?);
-    let mut arguments = Arguments { ticket, memory: [null_mut(); 2], places: [None; 2] };
-    let mut used = 0;
-    for (side, buffer) in buffers.into_iter().enumerate() {
-        let Some(Buffer { whole, origin, .. }) = buffer else { continue };
-        // The whole buffer: not every driver gives parts of one their own addresses.
-        let index = arguments.memory[..used].iter().position(|mem| mem == whole).unwrap_or(used);
-        arguments.memory[index] = *whole;
-        arguments.places[side] = Some((index, *origin as u64));
-        used = used.max(index + 1);
-    }
-    let list: [cl_mem; 2] = arguments.memory;
-    let [first, second] = &arguments.memory;
-    let mut places = [(&raw const *first).cast::<c_void>(), (&raw const *second).cast()];
+    // Of the whole buffer: not every driver gives parts of one their own addresses.
+    let origins = buffers.map(|buffer| buffer.map(|buffer| buffer.origin as u64));
+    let mut arguments = Arguments { ticket, memory: whole, origins };
+    let mut place = (&raw const arguments.memory).cast::<c_void>();
     let (f, (count, events), mut event) = (lane.f, after.get(), null_mut());
     // SAFETY: the arguments are as large as they say; the ticket is there until it is done or given up.
     unsafe {
-        let place = (&raw mut arguments).cast();
-        let size = size_of::<Arguments>();
+        let (copied, size) = ((&raw mut arguments).cast(), size_of::<Arguments>());
         let enqueued = call!(
             f,
             clEnqueueNativeKernel(
-                lane.queue,
-                function,
-                place,
-                size,
-                used as cl_uint,
-                list.as_ptr(),
-                places.as_mut_ptr(),
-                count,
-                events,
-                &mut event
+                lane.queue, function, copied, size, 1, &whole, &mut place, count, events, &mut event
             )
         );
         if let Err(error) = enqueued {
             drop(Box::from_raw(ticket));
             return Err(error);
         }
-        let waited = lane.wait(&Event::new(f, event));
+        let mut last = Event::new(f, event);
+        let mut unmapped = Ok(());
+        // In order: when it is unmapped, the job is done.
+        match mapped.map(Mapped::unmap) {
+            None => {}
+            Some(Ok(event)) => last = event,
+            Some(Err(error)) => unmapped = Err(error),
+        }
+        let waited = unmapped.and(lane.wait(&last));
         let state = &(*ticket).state;
         if state.compare_exchange(WAITING, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             // Its function finds the ticket given up, if it still runs at all.
@@ -129,11 +121,9 @@ unsafe extern "C" fn function(arguments: *mut c_void) {
             return;
         }
         let work = &mut *(*ticket).work;
-        let place = |side: usize| match arguments.places[side] {
+        let place = |side: usize| match arguments.origins[side] {
             None => work.sides[side],
-            Some((index, origin)) => {
-                Place { data: arguments.memory[index] as usize as u64 + origin, ..work.sides[side] }
-            }
+            Some(origin) => Place { data: arguments.memory as usize as u64 + origin, ..work.sides[side] },
         };
         let (from, to, job) = (place(0), place(1), work.job);
         let done = catch_unwind(AssertUnwindSafe(|| Host.transfer(job, &from, &to, &Streams::default())));

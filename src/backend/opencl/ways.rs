@@ -165,22 +165,36 @@ unsafe fn native(
     (from, source, after): Side<'_>,
     (to, destination, also_after): Side<'_>,
 ) -> Result<Option<()>> {
-    let (lane, buffers) = match (from, to) {
-        (End::Host, End::Device { buffer, lane }) => (lane, [None, Some(buffer)]),
-        (End::Device { buffer, lane }, End::Host) => (lane, [Some(buffer), None]),
-        (End::Device { buffer, lane }, End::Device { buffer: other, lane: there })
-            if buffer.context == other.context && lane.native =>
+    let (lane, mut buffers, before) = match (from, to) {
+        (End::Host, End::Device { buffer, lane }) => (lane, [None, Some(buffer)], also_after),
+        (End::Device { buffer, lane }, End::Host) => (lane, [Some(buffer), None], after),
+        (End::Device { buffer, .. }, End::Device { buffer: other, lane })
+            if buffer.context == other.context =>
         {
-            (there, [Some(buffer), Some(other)])
+            (lane, [Some(buffer), Some(other)], also_after)
         }
         _ => return Ok(None),
     };
     if !lane.native || buffers[1].is_some_and(|buffer| !buffer.is_writable()) {
         return Ok(None);
     }
-    let list = List::of_both(after, also_after);
-    // SAFETY: the caller vouches for both sides.
-    unsafe { native::run(job, lane, buffers, [source, destination], &list).map(Some) }
+    let (mut sides, mut mapped, mut list) = ([*source, *destination], None, List::of(before));
+    // SAFETY: the caller vouches for both sides; what is mapped is as large as the job visits.
+    unsafe {
+        if let [Some(buffer), Some(other)] = buffers {
+            list = List::of_both(after, also_after);
+            if buffer.whole != other.whole {
+                if !buffer.is_mappable(false) {
+                    return Ok(None);
+                }
+                let map = Mapped::new(lane, buffer, range(source), Access::Read, &list, CL_FALSE)?;
+                // The queue is in order.
+                (buffers[0], sides[0], list) = (None, map.place(source), List::NONE);
+                mapped = Some(map);
+            }
+        }
+        native::run(job, lane, buffers, sides, mapped, &list).map(Some)
+    }
 }
 
 /// Through pinned slots, where a device has memory of its own, and waits. None: nothing was done.
