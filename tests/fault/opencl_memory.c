@@ -44,7 +44,7 @@ static ab_status to(ab_context *context, const DLTensor *from, int type, int id,
 
 /* Of few and small slots, so that jobs have several parts. */
 static ab_status small_ring(ab_context **out) {
-  ab_context_options options = {sizeof options, 2, 256 << 10};
+  ab_context_options options = {sizeof options, 1, 256 << 10};
   ab_status status;
   *out = NULL;
   s.deleted = 0;

@@ -170,7 +170,10 @@ impl Drop for Pinned {
         // SAFETY: it is mapped, and ours; the queue is there as long as its lane, which keeps this.
         unsafe {
             let place = self.memory.as_ptr().cast();
-            if (self.f.clEnqueueUnmapMemObject)(self.queue, self.mem, place, 0, null(), &mut event) == 0 {
+            let unmap =
+                |event| (self.f.clEnqueueUnmapMemObject)(self.queue, self.mem, place, 0, null(), event);
+            // Tried once more where it fails, since what stays mapped stays for good.
+            if unmap(&mut event) == 0 || unmap(&mut event) == 0 {
                 (self.f.clWaitForEvents)(1, &event);
                 (self.f.clReleaseEvent)(event);
             }
