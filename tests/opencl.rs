@@ -280,6 +280,58 @@ fn devices_that_there_are_not() {
     );
 }
 
+/// Parts of devices have contexts and queues, but no ids: their tensors go by what their handles say.
+#[test]
+fn parts_of_devices() {
+    use opencl3::device::{CL_DEVICE_PARTITION_EQUALLY, create_sub_devices, release_device};
+    if desk().is_none() {
+        return;
+    }
+    let parts = create_sub_devices(devices()[0], &[CL_DEVICE_PARTITION_EQUALLY, 1, 0]);
+    let Some(parts) = parts.ok().filter(|parts| !parts.is_empty()) else {
+        common::skipped("parts of OpenCL devices: the device cannot be divided");
+        return;
+    };
+    let desk = Desk::on(&parts[..1], 0);
+    let bytes = floats(64);
+    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+    let region = cl_buffer_region { origin: 0, size: 128 };
+    // SAFETY: the region is within the buffer.
+    let part = unsafe {
+        let place = (&raw const region).cast();
+        create_sub_buffer(buffer.mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, place).unwrap()
+    };
+    for mem in [buffer.mem, part] {
+        let turned = Array::opencl(mem, "float32", &[4, 8]).strided(&[1, 4], 0);
+        let verify = ab_convert_options { flags: AB_CONVERT_VERIFY_POINTER, ..options() };
+        let (beside, report) = copy(&turned, &verify).unwrap();
+        assert_eq!(report.route, AB_ROUTE_DEVICE);
+        let context = get_mem_object_info(beside.mem(), CL_MEM_CONTEXT).unwrap().to_ptr();
+        assert_eq!(context, desk.context as isize);
+        let (back, _) =
+            copy(&Array::opencl(beside.mem(), "float32", &[8, 4]).strided(&[1, 8], 0), &to_device(CPU))
+                .unwrap();
+        let (want, _) =
+            copy(&Array::host(&bytes, "float32", &[4, 8]).strided(&[1, 4], 0), &to_device(CPU)).unwrap();
+        let (want, _) =
+            copy(&Array::host(want.bytes(128), "float32", &[8, 4]).strided(&[1, 8], 0), &to_device(CPU))
+                .unwrap();
+        assert_eq!(back.bytes(128), want.bytes(128));
+        // Its queue says where an upload goes.
+        let up = ab_convert_options { dst_stream: desk.stream(), ..to_device(OPENCL) };
+        let (there, _) = copy(&Array::host(&bytes, "float32", &[64]), &up).unwrap();
+        assert_eq!(desk.read(there.mem(), 256), bytes);
+    }
+    // SAFETY: all are ours.
+    unsafe {
+        release_mem_object(part).unwrap();
+        drop((buffer, desk));
+        for device in parts {
+            release_device(device).unwrap();
+        }
+    }
+}
+
 #[test]
 fn declared_devices_are_verified() {
     let Some(desk) = desk() else { return };
@@ -552,7 +604,8 @@ fn other_ways_of_memory() {
 }
 
 /// The tests whose ways depend on where a device's memory is.
-const HERE: [&str; 18] = [
+const HERE: [&str; 19] = [
+    "parts_of_devices",
     "there_and_back",
     "a_tensor_of_another_context",
     "results_outlive_the_context_that_made_their_source",
