@@ -20,7 +20,7 @@ use crate::report::{Report, Route};
 #[inline(always)]
 pub fn plan(context: &Context, source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     let mut plan = plan::convert(source, options)?;
-    plan.route = context.admit(&plan, options, source, None)?;
+    (plan.route, plan.scratch_bytes) = context.admit(&plan, options, source, None)?;
     Ok(plan)
 }
 
@@ -69,7 +69,7 @@ pub unsafe fn copy(
     options: &ConvertOptions,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
     let mut plan = plan::copy(view, options)?;
-    plan.route = context.admit(&plan, options, view, None)?;
+    (plan.route, plan.scratch_bytes) = context.admit(&plan, options, view, None)?;
     // SAFETY: the view is readable, as the caller says.
     Ok((unsafe { copied(context, view, &plan, options, false)? }, Report::from(&plan)))
 }
@@ -86,7 +86,7 @@ pub unsafe fn copy_into(
     options: &ConvertOptions,
 ) -> Result<Report> {
     let mut plan = plan::copy_into(source, destination, options)?;
-    plan.route = context.admit(&plan, options, source, Some(destination))?;
+    (plan.route, plan.scratch_bytes) = context.admit(&plan, options, source, Some(destination))?;
     if !source.facts.is_empty() {
         let side =
             Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };
@@ -189,6 +189,45 @@ unsafe fn transfer(
     }
 }
 
+/// A job between two sides, with the limits of a context.
+fn job<'r>(
+    context: &Context,
+    options: &ConvertOptions,
+    shape: &[i64],
+    (source, destination): (Side<'_>, Side<'_>),
+    room: &'r mut [Axis],
+) -> Transfer<'r> {
+    let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
+    let mut job = Transfer::new(shape, source, destination, rules, room);
+    job.threads = context.options().num_threads;
+    job.staging_bytes = context.options().staging_bytes;
+    job
+}
+
+/// The job of a plan, before there is a result to do it for; of a view that is not empty.
+pub(crate) fn foreseen<'r>(
+    context: &Context,
+    plan: &Plan,
+    options: &ConvertOptions,
+    view: &TensorView<'_>,
+    destination: Option<&TensorView<'_>>,
+    room: &'r mut [Axis],
+) -> Transfer<'r> {
+    let target = &plan.target;
+    let mut strides = [0; MAX_NDIM];
+    let strides = &mut strides[..view.shape.len()];
+    let strides = match destination {
+        Some(destination) => destination.strides,
+        None => {
+            layout::dense_strides(view.shape, view.strides, target.order, strides);
+            strides
+        }
+    };
+    let source = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
+    let destination = Side { dtype: target.dtype, padded: target.padded, strides };
+    job(context, options, view.shape, (source, destination), room)
+}
+
 /// What the transfers of a conversion have in common.
 struct Job<'a> {
     context: &'a Context,
@@ -209,7 +248,6 @@ impl Job<'_> {
         streams: &Streams,
     ) -> Result<()> {
         let (shape, options) = (self.shape, self.options);
-        let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
         let run = |room: &mut [Axis]| {
             // SAFETY: as the caller says.
             unsafe {
@@ -218,9 +256,7 @@ impl Job<'_> {
                 {
                     backend.transfer(&job, from, to, streams)?;
                 }
-                let mut job = Transfer::new(shape, source, destination, rules, room);
-                job.threads = self.context.options().num_threads;
-                job.staging_bytes = self.context.options().staging_bytes;
+                let job = job(self.context, options, shape, (source, destination), room);
                 backend.transfer(&job, from, to, streams)
             }
         };

@@ -283,6 +283,9 @@ static const struct {
     {"shares", shares},     {"wraps", wraps},         {"small", small},           {"medium", medium},
     {"large", large},       {"aligned", aligned},     {"transposes", transposes}, {"copies_into", copies_into},
     {"contexts", contexts}, {"without", without},
+#ifdef MORE_SCENARIOS
+    MORE_SCENARIOS
+#endif
 };
 
 /* ---- children ---- */
