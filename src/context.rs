@@ -4,7 +4,7 @@ use crate::backend::{self, Backend, Errand, Place, PointerInfo, Streams};
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::dlpack::view::{TensorView, is_host_readable};
 use crate::error::{Error, Result};
-use crate::plan::{ConvertOptions, Plan, Step};
+use crate::plan::{ConvertOptions, Plan};
 use crate::report::Route;
 
 /// Limits of a context; the default sets none.
@@ -67,16 +67,14 @@ impl Context {
         if plan.route == Route::ZeroCopy {
             return Ok(Route::ZeroCopy);
         }
-        if plan.steps.contains(&Step::Transfer) {
-            if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {
-                backend::for_device(plan.from)?;
-            }
-            if matches!(plan.route, Route::Upload | Route::Peer | Route::Staged) {
-                backend::for_device(plan.target.device)?;
-            }
+        if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {
+            backend::for_device(plan.from)?;
         }
-        // A caller's allocator makes pinned memory without us.
-        if plan.steps.contains(&Step::Allocate) && options.allocator.is_none() {
+        if matches!(plan.route, Route::Upload | Route::Peer | Route::Staged) {
+            backend::for_device(plan.target.device)?;
+        }
+        // Memory that is not there is made; pinned memory a caller's allocator makes without us.
+        if destination.is_none() && options.allocator.is_none() {
             backend::for_device(plan.target.device)?;
         }
         if plan.route == Route::Host || source.facts.is_empty() {

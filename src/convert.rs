@@ -7,10 +7,11 @@ use crate::backend::{self, Backend, Memory, Place, Streams, Transfer, Wanted};
 use crate::context::Context;
 use crate::dlpack::managed::{Keep, Managed, Parts, release};
 use crate::dlpack::raw::{
-    DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+    DLDevice, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, device_type,
 };
 use crate::dlpack::view::{TensorView, is_host_readable};
-use crate::dtype::{Casting, Storage};
+use crate::dtype::{Casting, Storage, is_subbyte};
 use crate::error::{Error, Result};
 use crate::layout::{self, Axis, MAX_NDIM, Order};
 use crate::plan::{self, ConvertOptions, NEW_MEMORY_ALIGNMENT, Plan};
@@ -88,12 +89,15 @@ pub unsafe fn copy_into(
     let mut plan = plan::copy_into(source, destination, options)?;
     plan.route = context.admit(&plan, options, source, Some(destination))?;
     if !source.facts.is_empty() {
-        let side =
-            Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };
+        let (dtype, padded, strides) = (destination.dtype, destination.is_padded(), destination.strides);
+        let side = Side { dtype, padded, strides };
         // SAFETY: the caller vouches for both, and the plan has refused overlap.
         unsafe {
-            transfer(context, &plan, source, side, &destination.place(), Streams::of(options), options)?
-        };
+            if !copy_as_it_lies(&plan, source, side, destination.address().unwrap_or(0)) {
+                let (place, streams) = (destination.place(), Streams::of(options));
+                transfer(context, &plan, source, side, &place, streams, options)?;
+            }
+        }
     }
     Ok(Report::from(&plan))
 }
@@ -147,6 +151,12 @@ unsafe fn copied(
             backend::for_device(target.device)?.allocate(&wanted)?
         }
     };
+    let side = Side { dtype: target.dtype, padded: target.padded, strides };
+    // SAFETY: the view is readable, and the memory new and as large as the plan says.
+    if unsafe { copy_as_it_lies(plan, view, side, memory.address()) } {
+        parts.data = memory.address();
+        return Ok(result.finish(parts, Keep::Memory(memory)));
+    }
     let place = Place {
         device: target.device,
         data: memory.address(),
@@ -156,12 +166,34 @@ unsafe fn copied(
         dense: !zeroed,
         fresh: options.allocator.is_none(),
     };
-    let side = Side { dtype: target.dtype, padded: target.padded, strides };
     let streams = Streams { gives_up, ..Streams::of(options) };
-    // SAFETY: the view is readable, and the memory new and as large as the plan says.
+    // SAFETY: as above.
     unsafe { transfer(context, plan, view, side, &place, streams, options)? };
     parts.data = memory.address();
     Ok(result.finish(parts, Keep::Memory(memory)))
+}
+
+/// Copies a view whose bytes stay as they lie, on the host and by one thread, to an address: making a job of
+/// its one row would take longer than a small one itself. False: it needs a job, and nothing was copied.
+///
+/// # Safety
+/// As [`transfer`].
+#[inline(always)]
+unsafe fn copy_as_it_lies(plan: &Plan, view: &TensorView<'_>, destination: Side<'_>, address: u64) -> bool {
+    let on_host = |device: DLDevice| device.device_type == device_type::CPU;
+    let stays = view.facts.is_dense()
+        && view.dtype == destination.dtype
+        && !is_subbyte(view.dtype)
+        && on_host(plan.from)
+        && on_host(plan.target.device)
+        && view.num_bytes < backend::host::ONE_THREAD
+        && view.strides.iter().eq(destination.strides);
+    if stays {
+        let source = view.address().unwrap_or(0);
+        // SAFETY: as the caller says; the elements fill these bytes on both sides.
+        unsafe { backend::host::copy_bytes(source, address, view.num_bytes) };
+    }
+    stays
 }
 
 /// Moves the elements of a view, which is not empty.

@@ -140,14 +140,13 @@ pub unsafe extern "C" fn ab_copy_into(
             let source = TensorView::read(source, source_flags, "source", &mut dims)?;
             let destination =
                 TensorView::read(destination, destination_flags, "destination", &mut destination_dims)?;
-            let given = read_struct(options)?;
-            let options = ConvertOptions {
-                casting: casting(given.casting)?,
-                src_stream: given.src_stream,
-                dst_stream: given.dst_stream,
-                ..flags(given.flags)?
+            let mut place = None;
+            let options = if options.is_null() {
+                &ConvertOptions::KEEP
+            } else {
+                place.insert(read_copy_options(options)?)
             };
-            let done = convert::copy_into(context_of(context), &source, &destination, &options)?;
+            let done = convert::copy_into(context_of(context), &source, &destination, options)?;
             report.write(done);
         }
         Ok(())
@@ -307,11 +306,19 @@ pub(super) unsafe fn read_managed<'a>(
     }
 }
 
+/// Those options that a copy into memory that is there has.
+///
 /// # Safety
-/// `options` is NULL or an `ab_convert_options` whose `struct_size` is set.
-unsafe fn read_struct(options: *const ab_convert_options) -> Result<ab_convert_options> {
+/// As [`options_in`], and `options` is not NULL.
+unsafe fn read_copy_options(options: *const ab_convert_options) -> Result<ConvertOptions> {
     // SAFETY: the caller vouches for it.
-    unsafe { input(options, "options") }
+    let given = unsafe { input(options, "options")? };
+    Ok(ConvertOptions {
+        casting: casting(given.casting)?,
+        src_stream: given.src_stream,
+        dst_stream: given.dst_stream,
+        ..flags(given.flags)?
+    })
 }
 
 /// The options that a caller gave, in `place`; NULL: those that keep everything.
@@ -337,7 +344,7 @@ unsafe fn options_in(
 /// As [`options_in`], and `options` is not NULL.
 unsafe fn read_options(options: *const ab_convert_options) -> Result<ConvertOptions> {
     // SAFETY: the caller vouches for it.
-    let given = unsafe { read_struct(options)? };
+    let given = unsafe { input(options, "options")? };
     let refuse = |name, value: i64, expected| Err(Error::Option { name, value, expected });
     let device = (given.device.device_type != 0).then_some(given.device);
     let dtype = (given.dtype.bits != 0).then_some(given.dtype);

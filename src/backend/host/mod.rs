@@ -37,6 +37,20 @@ pub struct Host;
 /// Its DLPack pair.
 pub const DEVICE: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
 
+/// Bytes below which one thread does a job by itself, whatever it is.
+pub const ONE_THREAD: u64 = split::PARALLEL[1] as u64;
+
+/// Copies bytes.
+///
+/// # Safety
+/// So many are readable and writable there, and do not overlap.
+#[inline(always)]
+pub unsafe fn copy_bytes(source: u64, destination: u64, bytes: u64) {
+    let (source, destination) = (source as usize as *const u8, destination as usize as *mut u8);
+    // SAFETY: as the caller says.
+    unsafe { source.copy_to_nonoverlapping(destination, bytes as usize) };
+}
+
 impl Backend for Host {
     fn name(&self) -> &'static str {
         "host"
