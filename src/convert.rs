@@ -37,7 +37,8 @@ pub unsafe fn convert(
     view: &TensorView<'_>,
     options: &ConvertOptions,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
-    let plan = plan(context, view, options)?;
+    let mut plan = plan::convert(view, options)?;
+    plan.route = context.admit(&plan, options, view, None)?;
     let report = Report::from(&plan);
     if plan.route == Route::ZeroCopy {
         let result = Managed::allocate(view.shape.len())?;
@@ -93,7 +94,10 @@ pub unsafe fn copy_into(
         let side = Side { dtype, padded, strides };
         // SAFETY: the caller vouches for both, and the plan has refused overlap.
         unsafe {
-            if !copy_as_it_lies(&plan, source, side, destination.address().unwrap_or(0)) {
+            let address = destination.address().unwrap_or(0);
+            if let Some(done) = move_on_host(context, &plan, source, side, address, options) {
+                done?;
+            } else {
                 let (place, streams) = (destination.place(), Streams::of(options));
                 transfer(context, &plan, source, side, &place, streams, options)?;
             }
@@ -152,48 +156,63 @@ unsafe fn copied(
         }
     };
     let side = Side { dtype: target.dtype, padded: target.padded, strides };
-    // SAFETY: the view is readable, and the memory new and as large as the plan says.
-    if unsafe { copy_as_it_lies(plan, view, side, memory.address()) } {
-        parts.data = memory.address();
-        return Ok(result.finish(parts, Keep::Memory(memory)));
-    }
-    let place = Place {
-        device: target.device,
-        data: memory.address(),
-        byte_offset: 0,
-        begin: 0,
-        end: size as i64,
-        dense: !zeroed,
-        fresh: options.allocator.is_none(),
-    };
-    let streams = Streams { gives_up, ..Streams::of(options) };
-    // SAFETY: as above.
-    unsafe { transfer(context, plan, view, side, &place, streams, options)? };
     parts.data = memory.address();
+    // SAFETY: the view is readable, and the memory new and as large as the plan says.
+    unsafe {
+        if let Some(done) = move_on_host(context, plan, view, side, parts.data, options) {
+            done?;
+        } else {
+            let place = Place {
+                device: target.device,
+                data: parts.data,
+                byte_offset: 0,
+                begin: 0,
+                end: size as i64,
+                dense: !zeroed,
+                fresh: options.allocator.is_none(),
+            };
+            let streams = Streams { gives_up, ..Streams::of(options) };
+            transfer(context, plan, view, side, &place, streams, options)?;
+        }
+    }
     Ok(result.finish(parts, Keep::Memory(memory)))
 }
 
-/// Copies a view whose bytes stay as they lie, on the host and by one thread, to an address: making a job of
-/// its one row would take longer than a small one itself. False: it needs a job, and nothing was copied.
+/// Moves the elements of a view, which is not empty, within the host's own memory, to an address: there is no
+/// driver to ask and no stream to order it by. None: a device has a part in it, and nothing was moved.
 ///
 /// # Safety
 /// As [`transfer`].
 #[inline(always)]
-unsafe fn copy_as_it_lies(plan: &Plan, view: &TensorView<'_>, destination: Side<'_>, address: u64) -> bool {
-    let on_host = |device: DLDevice| device.device_type == device_type::CPU;
+unsafe fn move_on_host(
+    context: &Context,
+    plan: &Plan,
+    view: &TensorView<'_>,
+    destination: Side<'_>,
+    address: u64,
+    options: &ConvertOptions,
+) -> Option<Result<()>> {
+    let is_host = |device: DLDevice| device.device_type == device_type::CPU;
+    if !is_host(plan.from) || !is_host(plan.target.device) {
+        return None;
+    }
+    let source = view.address().unwrap_or(0);
+    // What stays as it lies is one row, for which a job takes longer to make than a small one to copy.
     let stays = view.facts.is_dense()
         && view.dtype == destination.dtype
         && !is_subbyte(view.dtype)
-        && on_host(plan.from)
-        && on_host(plan.target.device)
         && view.num_bytes < backend::host::ONE_THREAD
         && view.strides.iter().eq(destination.strides);
-    if stays {
-        let source = view.address().unwrap_or(0);
-        // SAFETY: as the caller says; the elements fill these bytes on both sides.
-        unsafe { backend::host::copy_bytes(source, address, view.num_bytes) };
+    // SAFETY: as the caller says; dense elements fill these bytes on both sides.
+    unsafe {
+        if stays {
+            backend::host::copy_bytes(source, address, view.num_bytes);
+            return Some(Ok(()));
+        }
+        let side = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
+        let job = Job { context, shape: view.shape, options };
+        Some(job.each(side, destination, |job| backend::host::run(job, source, address)))
     }
-    stays
 }
 
 /// Moves the elements of a view, which is not empty.
@@ -240,28 +259,37 @@ impl Job<'_> {
         (destination, to): (Side<'_>, &Place),
         streams: &Streams,
     ) -> Result<()> {
+        // SAFETY: as the caller says.
+        self.each(source, destination, |job| unsafe { backend.transfer(job, from, to, streams) })
+    }
+
+    /// Has each job run that moves the elements from one side to the other.
+    #[inline(always)]
+    fn each(
+        &self,
+        source: Side<'_>,
+        destination: Side<'_>,
+        run: impl Fn(&Transfer<'_>) -> Result<()>,
+    ) -> Result<()> {
         let (shape, options) = (self.shape, self.options);
         let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
-        let run = |room: &mut [Axis]| {
-            // SAFETY: as the caller says.
-            unsafe {
-                if source.dtype != destination.dtype
-                    && let Some(job) = Transfer::clearing(shape, destination, room)
-                {
-                    backend.transfer(&job, from, to, streams)?;
-                }
-                let mut job = Transfer::new(shape, source, destination, rules, room);
-                job.threads = self.context.options().num_threads;
-                job.staging_bytes = self.context.options().staging_bytes;
-                backend.transfer(&job, from, to, streams)
+        let each = |room: &mut [Axis]| {
+            if source.dtype != destination.dtype
+                && let Some(job) = Transfer::clearing(shape, destination, room)
+            {
+                run(&job)?;
             }
+            let mut job = Transfer::new(shape, source, destination, rules, room);
+            job.threads = self.context.options().num_threads;
+            job.staging_bytes = self.context.options().staging_bytes;
+            run(&job)
         };
         // Room for as many axes as most tensors have costs less to clear.
         const FEW: usize = 8;
         if shape.len() <= FEW {
-            run(&mut [Axis::default(); most_axes(FEW)])
+            each(&mut [Axis::default(); most_axes(FEW)])
         } else {
-            run(&mut [Axis::default(); most_axes(MAX_NDIM)])
+            each(&mut [Axis::default(); most_axes(MAX_NDIM)])
         }
     }
 

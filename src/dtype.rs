@@ -195,7 +195,7 @@ impl Storage {
     #[inline(always)]
     pub fn num_bytes(self, num_elements: i64) -> Option<u64> {
         if self.is_bytes() {
-            return num_elements.checked_mul(self.bytes() as i64).map(i64::unsigned_abs);
+            return num_elements.checked_mul(self.bytes() as i64).map(|bytes| bytes as u64);
         }
         let bits = u128::from(num_elements.unsigned_abs()) * u128::from(self.bits);
         i64::try_from(bits.div_ceil(8)).ok().map(i64::unsigned_abs)
