@@ -62,7 +62,8 @@ impl Context {
         destination: Option<&TensorView<'_>>,
     ) -> Result<Route> {
         if options.verify_pointer {
-            self.verify_pointer(plan.from, source)?;
+            let source = *source;
+            self.verify_pointer(plan.from, &source)?;
         }
         if plan.route == Route::ZeroCopy {
             return Ok(Route::ZeroCopy);
@@ -80,7 +81,9 @@ impl Context {
         if plan.route == Route::Host || source.facts.is_empty() {
             return Ok(plan.route);
         }
-        self.admit_errand(plan, options, source, destination)
+        // Of copies, so that those that need not be in memory are not.
+        let (plan, source, destination) = (*plan, *source, destination.copied());
+        self.admit_errand(&plan, options, &source, destination.as_ref())
     }
 
     /// Asks the device's backend.

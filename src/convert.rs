@@ -54,8 +54,10 @@ pub unsafe fn convert(
         };
         return Ok((result.finish(parts, Keep::Versioned(source)), report));
     }
+    // Copies, so that those that need not be in memory are not.
+    let (plan, view) = (plan, *view);
     // SAFETY: the view is readable, as the caller says.
-    let result = unsafe { copied(context, view, &plan, options, true)? };
+    let result = unsafe { copied(context, &view, &plan, options, true)? };
     // SAFETY: the caller gave it up, and its data is no longer read.
     unsafe { release(source.as_ptr()) };
     Ok((result, report))
@@ -98,8 +100,10 @@ pub unsafe fn copy_into(
             if let Some(done) = move_on_host(context, &plan, source, side, address, options) {
                 done?;
             } else {
+                // Copies, so that those that need not be in memory are not.
+                let (plan, source) = (plan, *source);
                 let (place, streams) = (destination.place(), Streams::of(options));
-                transfer(context, &plan, source, side, &place, streams, options)?;
+                transfer(context, &plan, &source, side, &place, streams, options)?;
             }
         }
     }

@@ -237,10 +237,14 @@ impl<'a> Folded<'a> {
                 axis.source = -axis.source;
                 axis.destination = -axis.destination;
             }
-            room[len] = axis;
+            let mut at = len;
+            while at > 0 && room[at - 1].destination < axis.destination {
+                room[at] = room[at - 1];
+                at -= 1;
+            }
+            room[at] = axis;
             len += 1;
         }
-        insertion_sort(&mut room[..len], |a, b| a.destination >= b.destination);
         let mut kept = 0;
         for index in 1..len {
             let inner = room[index];
