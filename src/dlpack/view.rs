@@ -210,9 +210,9 @@ impl<'a> TensorView<'a> {
             return Err(refuse(TensorProblem::ByteOffset(byte_offset)));
         };
         let offsets = if facts.is_c_contiguous() && storage.is_bytes() {
-            start.checked_add_unsigned(num_bytes).map(|end| (start, end))
+            start.checked_add(num_bytes as i64).map(|end| (start, end))
         } else {
-            offsets(&facts, storage, start, dtype::is_subbyte(dtype))
+            offsets(facts, storage, start, dtype::is_subbyte(dtype))
         };
         let Some((begin_offset, end_offset)) = offsets else {
             return Err(refuse(TensorProblem::Reach));
@@ -222,9 +222,9 @@ impl<'a> TensorView<'a> {
             if data == 0 {
                 return Err(refuse(TensorProblem::NullData(count)));
             }
-            let begin = data.checked_add_signed(begin_offset).filter(|begin| *begin != 0);
             let end = data.checked_add_signed(end_offset);
-            let inside = begin.is_some() && end.is_some_and(|end| end <= usize::MAX as u64);
+            let begins = begin_offset >= 0 || data.checked_add_signed(begin_offset).is_some_and(|at| at != 0);
+            let inside = begins && end.is_some_and(|end| end <= usize::MAX as u64);
             if !inside && !opaque {
                 return Err(refuse(TensorProblem::Address(data)));
             }
@@ -317,10 +317,8 @@ impl<'a> TensorView<'a> {
     /// two in it).
     #[inline]
     pub fn is_misaligned(&self) -> bool {
-        let storage = self.storage();
-        let size = if storage.is_bytes() { storage.bytes() } else { 1 };
-        let natural = size & size.wrapping_neg();
-        self.address & (natural - 1) != 0
+        // In bits, so that packed elements are aligned anywhere.
+        self.address != 0 && self.address.trailing_zeros() + 3 < self.storage().bits.trailing_zeros()
     }
 
     #[inline]
@@ -371,7 +369,7 @@ pub fn normalised(device: DLDevice) -> DLDevice {
 }
 
 /// The bytes between which a tensor's elements lie; None: they do not fit 63 bits.
-fn offsets(facts: &Facts, storage: Storage, start: i64, subbyte: bool) -> Option<(i64, i64)> {
+fn offsets(facts: Facts, storage: Storage, start: i64, subbyte: bool) -> Option<(i64, i64)> {
     if facts.is_empty() {
         return Some((start, start));
     }
