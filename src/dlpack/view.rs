@@ -128,6 +128,8 @@ pub struct TensorView<'a> {
     pub device: DLDevice,
     /// See [`TensorView::address`]; 0 for None.
     pub(crate) address: u64,
+    /// See [`TensorView::storage`].
+    pub(crate) storage: Storage,
     /// Type of an element.
     pub dtype: DLDataType,
     /// Extents of the axes.
@@ -233,6 +235,7 @@ impl<'a> TensorView<'a> {
             data,
             device: normalised(device),
             address: if opaque || data == 0 { 0 } else { data.wrapping_add(byte_offset) },
+            storage,
             dtype,
             shape,
             strides,
@@ -301,7 +304,7 @@ impl<'a> TensorView<'a> {
     /// How elements lie in memory.
     #[inline]
     pub fn storage(&self) -> Storage {
-        Storage::of(self.dtype, self.is_padded())
+        self.storage
     }
 
     /// Largest power of two up to 4096 that divides the first element's address; 0: opaque or NULL.
@@ -323,11 +326,10 @@ impl<'a> TensorView<'a> {
 
     #[inline]
     fn offset_kind(&self) -> Offset {
-        let storage = self.storage();
-        let size = if storage.is_bytes() { storage.bytes() } else { 1 };
+        let is_whole = |offset: u64| !self.storage.is_bytes() || offset.is_multiple_of(self.storage.bytes());
         match self.byte_offset {
             0 => Offset::Zero,
-            offset if self.has_strides && offset.is_multiple_of(size) => Offset::Elements,
+            offset if self.has_strides && is_whole(offset) => Offset::Elements,
             _ => Offset::Any,
         }
     }
