@@ -407,7 +407,7 @@ fn target_device(source: &TensorView<'_>, options: &ConvertOptions) -> Result<DL
     let here = place(source.device);
     let device = match options.device {
         Some(device) => place(device),
-        None if options.consumers == 0 => return Ok(here),
+        None if options.consumers & !consumers::by_device(here) == 0 => return Ok(here),
         None => {
             let nearest = [device_type::CPU, device_type::CUDA, device_type::OPENCL];
             let nearest = nearest.map(|device_type| DLDevice { device_type, device_id: 0 });

@@ -8,6 +8,7 @@ use super::boundary::{boundary, clear, input, not_null, output, quietly, write_o
 use super::context::context_of;
 use super::types::*;
 use crate::backend::Allocator;
+use crate::context::Context;
 use crate::convert;
 use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTensor};
 use crate::dlpack::view::{Dims, TensorView};
@@ -49,9 +50,14 @@ pub unsafe extern "C" fn ab_convert(
             let report = Timed::new(report)?;
             let mut dims = Dims::new();
             let (source, view) = read_managed(source, &mut dims)?;
-            let mut place = None;
-            let options = options_in(options, &mut place)?;
-            let (result, done) = convert::convert(context_of(context), source, &view, options)?;
+            let context = context_of(context);
+            // By itself, so that what is asked of the options is answered when this is compiled.
+            let (result, done) = if options.is_null() {
+                convert::convert(context, source, &view, &ConvertOptions::KEEP)?
+            } else {
+                let view = view;
+                convert_as(context, source, &view, options)?
+            };
             out.write_unaligned(result.as_ptr());
             report.write(done);
         }
@@ -62,6 +68,21 @@ pub unsafe extern "C" fn ab_convert(
         clear(out);
         boundary(error, body)
     }
+}
+
+/// Converts as the options say.
+///
+/// # Safety
+/// As [`convert::convert`] and [`read_options`].
+#[inline(never)]
+unsafe fn convert_as(
+    context: &Context,
+    source: NonNull<DLManagedTensorVersioned>,
+    view: &TensorView<'_>,
+    options: *const ab_convert_options,
+) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
+    // SAFETY: the caller vouches for both.
+    unsafe { convert::convert(context, source, view, &read_options(options)?) }
 }
 
 /// As ab_convert, from a borrowed tensor: the result is always independent of it, so AB_COPY_NEVER is
