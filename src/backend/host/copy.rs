@@ -18,6 +18,20 @@ impl Steps {
     }
 }
 
+/// Copies each of `count` rows, which start so many bytes from each other. No function that takes a closure: one
+/// that is not inlined has the baseline's instructions.
+macro_rules! each_row {
+    ($source:ident + $from:expr, $destination:ident + $to:expr, $count:expr => $copy:expr) => {{
+        let (mut $source, mut $destination) = ($source, $destination);
+        for _ in 0..$count {
+            $copy;
+            // After the last row these are nowhere.
+            $source = $source.wrapping_offset($from);
+            $destination = $destination.wrapping_offset($to);
+        }
+    }};
+}
+
 /// Copies rows of as many elements: source, its steps, destination, its steps, elements, rows.
 pub type CopyFn = unsafe fn(*const u8, Steps, *mut u8, Steps, usize, usize);
 
@@ -37,22 +51,23 @@ unsafe fn rows<const SIZE: usize>(
     // SAFETY: as the caller says.
     unsafe {
         // What is chosen is chosen once for all rows.
-        macro_rules! each_row {
-            ($from:ident, $to:ident => $copy:expr) => {
-                each_row(source, from.row, destination, to.row, count, |$from, $to| $copy)
-            };
+        macro_rules! each_row_by {
+            ($from:ident, $to:ident => $copy:expr) => {{
+                let ($from, $to) = (source, destination);
+                each_row!($from + from.row, $to + to.row, count => $copy)
+            }};
         }
         if to.element != size {
-            return each_row!(s, d => one_by_one::<SIZE>(s, from.element, d, to.element, n));
+            return each_row_by!(s, d => one_by_one::<SIZE>(s, from.element, d, to.element, n));
         }
         // The same loop with the steps of common views constant, for which it is vectorised.
         match from.element {
-            step if step == size => each_row!(s, d => s.copy_to_nonoverlapping(d, n * SIZE)),
-            step if step == -size => each_row!(s, d => in_blocks::<SIZE>(s, -size, d, n)),
-            step if step == 2 * size => each_row!(s, d => in_blocks::<SIZE>(s, 2 * size, d, n)),
-            step if step == 3 * size => each_row!(s, d => in_blocks::<SIZE>(s, 3 * size, d, n)),
-            step if step == 4 * size => each_row!(s, d => in_blocks::<SIZE>(s, 4 * size, d, n)),
-            step => each_row!(s, d => one_by_one::<SIZE>(s, step, d, size, n)),
+            step if step == size => each_row_by!(s, d => s.copy_to_nonoverlapping(d, n * SIZE)),
+            step if step == -size => each_row_by!(s, d => in_blocks::<SIZE>(s, -size, d, n)),
+            step if step == 2 * size => each_row_by!(s, d => in_blocks::<SIZE>(s, 2 * size, d, n)),
+            step if step == 3 * size => each_row_by!(s, d => in_blocks::<SIZE>(s, 3 * size, d, n)),
+            step if step == 4 * size => each_row_by!(s, d => in_blocks::<SIZE>(s, 4 * size, d, n)),
+            step => each_row_by!(s, d => one_by_one::<SIZE>(s, step, d, size, n)),
         }
     }
 }
@@ -74,40 +89,28 @@ unsafe fn short_rows(
 ) {
     // SAFETY: pieces are within the bytes; the last one ends where they do.
     unsafe {
+        macro_rules! each_row_by_ends {
+            ($size:literal) => {
+                each_row!(source + from, destination + to, count => ends::<$size>(source, destination, bytes))
+            };
+        }
         match bytes {
             0 => {}
-            1 => each_row(source, from, destination, to, count, |s, d| d.write(s.read())),
-            2..=3 => each_row(source, from, destination, to, count, |s, d| ends::<2>(s, d, bytes)),
-            4..=7 => each_row(source, from, destination, to, count, |s, d| ends::<4>(s, d, bytes)),
-            8..=15 => each_row(source, from, destination, to, count, |s, d| ends::<8>(s, d, bytes)),
-            16..=31 => each_row(source, from, destination, to, count, |s, d| ends::<16>(s, d, bytes)),
-            32..=64 => each_row(source, from, destination, to, count, |s, d| ends::<32>(s, d, bytes)),
-            _ => each_row(source, from, destination, to, count, |s, d| {
-                for at in (32..bytes - 32).step_by(32) {
-                    piece::<32>(s.add(at), d.add(at));
+            1 => each_row!(source + from, destination + to, count => piece::<1>(source, destination)),
+            2..=3 => each_row_by_ends!(2),
+            4..=7 => each_row_by_ends!(4),
+            8..=15 => each_row_by_ends!(8),
+            16..=31 => each_row_by_ends!(16),
+            32..=64 => each_row_by_ends!(32),
+            _ => each_row!(source + from, destination + to, count => {
+                let mut at = 32;
+                while at < bytes - 32 {
+                    piece::<32>(source.add(at), destination.add(at));
+                    at += 32;
                 }
-                ends::<32>(s, d, bytes);
+                ends::<32>(source, destination, bytes);
             }),
         }
-    }
-}
-
-/// # Safety
-/// Those of `copy` hold for each row.
-#[inline(always)]
-unsafe fn each_row(
-    source: *const u8,
-    from: isize,
-    destination: *mut u8,
-    to: isize,
-    count: usize,
-    copy: impl Fn(*const u8, *mut u8),
-) {
-    let (mut source, mut destination) = (source, destination);
-    for _ in 0..count {
-        copy(source, destination);
-        // After the last row these are nowhere.
-        (source, destination) = (source.wrapping_offset(from), destination.wrapping_offset(to));
     }
 }
 
