@@ -8,7 +8,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Bytes of the buffer.
-pub const STAGE: usize = 128 << 10;
+pub const STAGE: usize = 256 << 10;
 
 /// A buffer that nobody else uses, at a multiple of a line. It is kept when this is dropped.
 pub struct Stage(NonNull<u8>);
