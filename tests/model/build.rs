@@ -16,7 +16,7 @@ fn main() {
         "../../src/backend/staging.rs",
         &[("/// Pinned memory of a ring, and what is on its way", "/// How the elements of a job cross:")],
     );
-    take("stage.rs", "../../src/backend/host/transpose/stage.rs", &[("/// A power of two.", "impl Stage {")]);
+    take("stage.rs", "../../src/backend/host/transpose/stage.rs", &[("/// A power of two;", "impl Stage {")]);
     take(
         "pages.rs",
         "../../src/backend/host/pages.rs",

@@ -18,8 +18,8 @@ const LAYOUT: Layout = match Layout::from_size_align(STAGE, super::LINE) {
     Err(_) => unreachable!(),
 };
 
-/// A power of two.
-const PLACES: usize = 16;
+/// A power of two; threads beyond so many make their buffers anew.
+const PLACES: usize = 32;
 
 /// Buffers that wait; NULL: a place for one.
 struct Kept([AtomicPtr<u8>; PLACES]);
