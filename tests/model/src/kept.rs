@@ -46,16 +46,49 @@ mod stage {
 
 mod pages {
     use std::ptr::NonNull;
+    use std::time::Duration;
 
-    use shuttle::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+    use shuttle::rand::Rng;
+    use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
-    const KEPT_SIZE: usize = 3 * size_of::<usize>();
+    /// A word is small, two are large.
+    const KEPT_SIZE: usize = size_of::<usize>();
+    const OFFERED_SIZE: usize = 2 * size_of::<usize>();
+    const OFFERED_FOR: Duration = Duration::ZERO;
     const ALIGNMENT: usize = align_of::<usize>();
 
     include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
-    /// Mappings that are out.
+    /// Mappings that are out, and threads that give them back.
     static MAPPED: AtomicUsize = AtomicUsize::new(0);
+    static KEEPERS: AtomicUsize = AtomicUsize::new(0);
+
+    mod threads {
+        use super::*;
+
+        /// Now and then the system has no thread.
+        pub fn start(function: fn()) -> bool {
+            let made = shuttle::rand::thread_rng().gen_bool(0.8);
+            if made {
+                KEEPERS.fetch_add(1, Ordering::SeqCst);
+                drop(shuttle::thread::spawn(move || {
+                    function();
+                    KEEPERS.fetch_sub(1, Ordering::SeqCst);
+                }));
+            }
+            made
+        }
+    }
+
+    /// For as long as the scheduler likes.
+    fn sleep(_: Duration) {
+        shuttle::thread::yield_now();
+    }
+
+    unsafe fn offer(_: NonNull<u8>, _: usize) -> bool {
+        true
+    }
 
     unsafe fn unmap(start: NonNull<u8>, length: usize) {
         MAPPED.fetch_sub(1, Ordering::SeqCst);
@@ -70,13 +103,15 @@ mod pages {
         Mapping { start: NonNull::from(memory).cast(), length, zero: true }
     }
 
+    /// Two threads with a small, a large and a very large result each. All is given back once, and in a while
+    /// nothing large is kept.
     #[test]
     fn every_mapping_goes_back_once() {
         let run = || {
-            let threads: Vec<_> = (1..4)
+            let threads: Vec<_> = (0..2)
                 .map(|thread| {
                     shuttle::thread::spawn(move || {
-                        for words in [thread, 4 - thread] {
+                        for words in [1 + thread, 2 - thread, 3] {
                             let length = words * size_of::<usize>();
                             let mapping = kept(length, ALIGNMENT).unwrap_or_else(|| map(length));
                             assert!(mapping.length >= length);
@@ -91,9 +126,16 @@ mod pages {
                 })
                 .collect();
             threads.into_iter().for_each(|thread| thread.join().unwrap());
+            while KEEPERS.load(Ordering::SeqCst) > 0 {
+                shuttle::thread::yield_now();
+            }
+            assert!(!KEEPER.load(Ordering::SeqCst), "the thread that gives back is thought to be there");
             if let Some(last) = NonNull::new(KEPT.swap(std::ptr::null_mut(), Ordering::SeqCst)) {
                 // SAFETY: it is nobody else's, and begins with its length.
-                unsafe { unmap(last, last.cast::<usize>().read()) };
+                let length = unsafe { last.cast::<usize>().read() };
+                assert!(length <= KEPT_SIZE, "a large mapping is kept for ever");
+                // SAFETY: as above.
+                unsafe { unmap(last, length) };
             }
             assert_eq!(MAPPED.load(Ordering::SeqCst), 0);
         };
