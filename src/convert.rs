@@ -38,7 +38,7 @@ pub unsafe fn convert(
     options: &ConvertOptions,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
     let mut plan = plan::convert(view, options)?;
-    plan.route = context.admit(&plan, options, view, None)?;
+    (plan.route, plan.scratch_bytes) = context.admit(&plan, options, view, None)?;
     let report = Report::from(&plan);
     if plan.route == Route::ZeroCopy {
         let result = Managed::allocate(view.shape.len())?;
