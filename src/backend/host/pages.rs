@@ -3,7 +3,7 @@
 //! The first touch of fresh memory costs up to twenty times the copy into it when every small page
 //! faults, and half as much as the copy with huge ones. So the last mapping that was freed is kept for
 //! the next result of about its size, as malloc keeps what it has got back; the others go back to the
-//! system.
+//! system. Of a large one that is kept the system may have every page that it needs before that.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -22,8 +22,11 @@ const HUGE: usize = 2 << 20;
 /// A last page that is filled by less than this is left to small ones: those cost less then.
 const SHORT_TAIL: usize = 128 << 10;
 
-/// The largest mapping that is kept when it is freed: as much as malloc keeps at most.
+/// The largest mapping that is kept whole when it is freed: as much as malloc keeps at most.
 const KEPT_SIZE: usize = 32 << 20;
+
+/// The largest mapping that is kept with its pages on offer to the system.
+const OFFERED_SIZE: usize = 512 << 20;
 
 /// Whether a result of so many bytes should have a [`Mapping`].
 pub fn pays(size: usize) -> bool {
@@ -79,11 +82,14 @@ static KEPT: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 impl Drop for Mapping {
     fn drop(&mut self) {
         let Mapping { start, length, .. } = *self;
-        if length > KEPT_SIZE {
-            // SAFETY: nobody uses the memory any more.
+        // SAFETY: nobody uses the memory any more.
+        let kept = length <= KEPT_SIZE || (length <= OFFERED_SIZE && unsafe { offer(start, length) });
+        if !kept {
+            // SAFETY: as above.
             return unsafe { unmap(start, length) };
         }
-        // SAFETY: as above, and a mapping is longer than a number and aligned for one.
+        // SAFETY: as above, and a mapping is longer than a number and aligned for one. A page that is
+        // written to is not on offer any more.
         unsafe { start.cast::<usize>().write(length) };
         let before = KEPT.swap(start.as_ptr(), Ordering::AcqRel);
         if let Some(before) = NonNull::new(before) {
@@ -151,6 +157,24 @@ unsafe fn unmap(start: NonNull<u8>, length: usize) {
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (start, length);
+    }
+}
+
+/// Offers the pages of a mapping to the system: those that it takes, when memory is short, are zero
+/// afterwards, the others as they were. False: it does not take offers.
+///
+/// # Safety
+/// It is a mapping of this length, and nobody needs what is in it.
+unsafe fn offer(start: NonNull<u8>, length: usize) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: the mapping is the caller's.
+        unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_FREE) == 0 }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (start, length);
+        false
     }
 }
 
@@ -254,7 +278,7 @@ mod tests {
             mapped();
             let before = mapped();
             let mut failed = 0;
-            for (size, alignment) in [(KEPT_SIZE + 1, 1), (64 << 20, 64), (99_999_999, 1 << 30)] {
+            for (size, alignment) in [(OFFERED_SIZE + 1, 1), (600 << 20, 64), (999_999_999, 1 << 30)] {
                 let Some(mapping) = Mapping::new(size, alignment) else { return 1 };
                 let start = mapping.start().as_ptr();
                 failed |= i32::from(!mapping.is_zero()) << 1;
@@ -294,7 +318,13 @@ mod tests {
             let (first, second) = (get(9_000_000, 64), get(9_000_000, 64));
             failed |= i32::from(first.start() == second.start()) << 3;
             drop((first, second, small));
-            failed | i32::from(mapped() - before != length(2_000_000).unwrap_or(0)) << 4
+            failed |= i32::from(mapped() - before != length(2_000_000).unwrap_or(0)) << 4;
+            // A large one too, whose length is found again though its pages were on offer.
+            let large = get(KEPT_SIZE + 1, 64);
+            let start = large.start();
+            drop(large);
+            let again = get(KEPT_SIZE + 1, 64);
+            failed | i32::from(again.start() != start || again.is_zero()) << 5
         });
     }
 }
