@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _native
 from .._native import Tensor
+from ..errors import UnsupportedLayoutError
 from . import base
 from .base import Adapter
 
@@ -21,6 +22,7 @@ class Paddle(Adapter):
     classes = frozenset({("paddle", "Tensor"), ("paddle", "EagerParamBase")})
     consumer = 0x80
     devices = (base.CPU, base.CUDA, base.CUDA_HOST)
+    way_in = "dlpack capsule"
 
     def parse_dtype(self, dtype: Any) -> str | None:
         text = str(dtype)
@@ -28,9 +30,42 @@ class Paddle(Adapter):
             return None
         return _native.parse_dtype(text.removeprefix("paddle."))
 
+    def parse_device(self, device: Any) -> tuple[int, int] | None:
+        kind = type(device)
+        if kind.__module__.partition(".")[0] != "paddle" or not kind.__name__.endswith("Place"):
+            return None
+        if kind.__name__ == "Place":  # what tensors say; the others are what users make
+            if device.is_gpu_place():
+                return base.CUDA, int(device.gpu_device_id())
+            return (base.CPU, 0) if device.is_cpu_place() else (base.CUDA_HOST, 0)
+        if kind.__name__ == "CUDAPlace":
+            return base.CUDA, int(device.get_device_id())
+        if kind.__name__ in ("CPUPlace", "CUDAPinnedPlace"):
+            return base.CPU if kind.__name__ == "CPUPlace" else base.CUDA_HOST, 0
+        raise base.bad_device(device, "a CPUPlace, CUDAPlace or CUDAPinnedPlace")
+
     def device_of(self, x: Any) -> tuple[int, int]:
-        place = x.place
-        return (base.CUDA, int(place.gpu_device_id())) if place.is_gpu_place() else (base.CPU, 0)
+        return self.parse_device(x.place) or (base.CPU, 0)
+
+    def check(self, x: Any) -> None:
+        if not x.stop_gradient:
+            raise UnsupportedLayoutError(
+                "the tensor requires a gradient, which no other framework keeps: x.detach() first"
+            )
+        if not x.is_dense():
+            raise UnsupportedLayoutError("the tensor is not dense: x.to_dense() first")
+
+    def stays(self, x: Any) -> bool:
+        return not x.stop_gradient
+
+    def within(self, x: Any, *, dtype: str | None, device: tuple[int, int] | None, copy: bool | None) -> Any:
+        if device is not None and device[0] not in self.devices:
+            raise base.bad_device(device, "a device of Paddle")
+        result = x if dtype is None else x.astype(dtype)
+        if device is not None and device != self.device_of(x):
+            places = {base.CPU: result.cpu, base.CUDA_HOST: result.pin_memory}
+            result = places[device[0]]() if device[0] in places else result.cuda(device[1])
+        return result.clone() if copy and result is x else result
 
     def stream(self, device: tuple[int, int]) -> int:
         if device[0] != base.CUDA:
@@ -38,7 +73,8 @@ class Paddle(Adapter):
         return int(self.module().device.cuda.current_stream(device[1]).cuda_stream) or 1
 
     def take(self, tensor: Tensor) -> tuple[Any, str]:
-        return self.module().utils.dlpack.from_dlpack(tensor), "dlpack"
+        # Its deleters run with a lock held: what they end must not be another of its tensors.
+        return self.module().utils.dlpack.from_dlpack(_native.late_capsule(tensor)), "dlpack capsule"
 
 
 class Mlx(Adapter):
