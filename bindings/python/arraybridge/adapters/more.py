@@ -5,11 +5,14 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from .. import _native
 from .._native import Tensor
 from ..errors import UnsupportedLayoutError
 from . import base
 from .base import Adapter
+from .numpy import NAMES
 
 __all__ = ["Dpnp", "Mlx", "Paddle", "TvmFfi"]
 
@@ -115,10 +118,22 @@ class Dpnp(Adapter):
     uploads = "dpnp.asarray"
     downloads = "dpnp.asnumpy"
 
-    def upload(self, tensor: Tensor, device: tuple[int, int], like: Any) -> tuple[Any, str]:
-        import numpy as np
+    def prepare(self, dtype: str, shape: tuple[int, ...]) -> None:
+        if dtype not in NAMES:  # ml_dtypes' are NumPy's too once they are imported
+            raise base.refuse_dtype("dpnp", dtype, 'another one, dtype="float32" for example')
 
-        return self.module().asarray(np.asarray(tensor)), self.uploads
+    def parse_device(self, device: Any) -> tuple[int, int] | None:
+        if type(device).__module__.partition(".")[0] not in ("dpnp", "dpctl"):
+            return None
+        sycl = getattr(device, "sycl_device", device)  # theirs, or that of a queue or an array's device
+        return (base.ONEAPI, int(sycl.get_device_id())) if hasattr(sycl, "get_device_id") else None
+
+    def upload(self, tensor: Tensor, device: tuple[int, int], like: Any) -> tuple[Any, str]:
+        import dpctl
+
+        # Its default device is no matter of numbers.
+        place = None if like is None else dpctl.get_devices()[device[1]]
+        return self.module().asarray(np.asarray(tensor), device=place), self.uploads
 
     def download(self, x: Any) -> tuple[Tensor, str]:
         return _native.asdlpack(self.module().asnumpy(x)), self.downloads
