@@ -1,6 +1,6 @@
 """The package's calls beside those of its peers that do the same: interleaved, in one process.
 
-    target/python-package/bin/python benches/python.py [--json FILE]
+    target/python/bin/python benches/python.py [--json FILE]
 
 Small arrays show what a call costs. The last two cases are work: 256 MB of strided uint16 to row-major
 float32, in the peers' spellings. What is not installed is named and left out.

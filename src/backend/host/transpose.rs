@@ -287,7 +287,7 @@ impl Matrix {
     /// # Safety
     /// The part is within the matrix.
     #[inline(always)]
-    unsafe fn part(&self, size: usize, row: usize, column: usize, rows: usize, columns: usize) -> Matrix {
+    pub unsafe fn part(&self, size: usize, row: usize, column: usize, rows: usize, columns: usize) -> Matrix {
         // SAFETY: the caller's.
         let (source, destination) = unsafe { (self.from(size, row, column), self.to(size, row, column)) };
         Matrix { source, destination, rows, columns, ..*self }

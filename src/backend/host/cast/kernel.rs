@@ -22,8 +22,8 @@ pub struct CastKernel {
     to_bits: Option<u32>,
     gather: Option<CopyFn>,
     scatter: Option<CopyFn>,
-    /// For elements of the source.
-    transpose: Option<TransposeFn>,
+    /// For elements of the source, and of the destination.
+    transpose: Option<(TransposeFn, TransposeFn)>,
     /// Whether the result is written around the caches.
     streams: bool,
 }
@@ -45,7 +45,9 @@ impl CastKernel {
             caster,
             gather: copy::for_size(isa, source_size),
             scatter: copy::for_size(isa, destination_size),
-            transpose: transpose::for_size(isa, source_size).filter(|_| in_bytes),
+            transpose: transpose::for_size(isa, source_size)
+                .zip(transpose::for_size(isa, destination_size))
+                .filter(|_| in_bytes),
             from_bits,
             to_bits,
             streams: in_bytes && cfg!(target_arch = "x86_64") && bytes >= transpose::STREAM_FROM,
@@ -235,11 +237,24 @@ impl Kernel for CastKernel {
     }
 }
 
-/// What is read of a row of the source before its next row, in bytes: lines that the processor fetches
-/// together.
-const STRIP: usize = 256;
+/// What is read of a row of a large matrix before its next row, or what that is cast to, in bytes: of less,
+/// the rows' starts would be much of it.
+const RUN: usize = 1024;
+/// Elements of the longest run.
+const LONGEST_RUN: usize = 256;
 /// What is written of a row of the destination before its next row, in bytes: memory takes shorter pieces
 /// slowly.
+const PIECE: usize = 768;
+/// Elements of the longest piece.
+const LONGEST_PIECE: usize = 512;
+/// Rows after the one that is read whose lines are asked for.
+const ROWS_AHEAD: isize = 3;
+/// What is transposed of a row before the next rows, in bytes: the widest vector.
+const WIDE: usize = 64;
+
+/// In a matrix that is narrow one way, the same: lines that the processor fetches together.
+const STRIP: usize = 256;
+/// In such a matrix, the longest piece of a row of the destination, in bytes.
 const SEGMENT: usize = 512;
 /// Elements of the longest segment.
 const LONGEST: usize = 256;
@@ -250,16 +265,21 @@ const NARROW: usize = 16 << 10;
 /// Elements of a row that are worth a cast of their own.
 const OWN: usize = 128;
 
-/// A transpose fused with a cast: block by block, the elements are transposed as they are, then cast.
+/// A transpose fused with a cast, block by block. In a large matrix, runs of rows are cast, then transposed:
+/// memory is read along its rows. In one that is narrow one way, the elements are transposed as they are, then
+/// cast, in rows that are longer than those of the matrix.
 struct Fused<'a> {
     kernel: &'a CastKernel,
     /// As [`Kernel::matrix`] has them.
     from: (i64, i64),
     to: (i64, i64),
-    transpose: TransposeFn,
+    /// For elements of the source, and of the destination.
+    transpose: (TransposeFn, TransposeFn),
     matrix: &'a Matrix,
     source_size: usize,
     destination_size: usize,
+    /// Whether blocks are cast before they are transposed.
+    cast_first: bool,
     /// Columns and rows of a block.
     strip: usize,
     block: usize,
@@ -270,7 +290,8 @@ struct Fused<'a> {
 
 /// Where blocks are put together.
 struct Buffers {
-    /// The transposed elements: room for the largest block, with a line after each of its rows.
+    /// The first step's elements: room for the largest block, with a line after each of its rows. Where they
+    /// are cast before they are transposed, what is transposed at a time follows.
     block: Stage,
     /// Short rows of the destination.
     rows: Buffer<STAGE>,
@@ -278,7 +299,13 @@ struct Buffers {
     carried: [Line; STRIP],
 }
 
-/// How many columns and rows a block has, in a matrix of so many.
+/// How many columns and rows a block of a large matrix has.
+fn run_and_piece(source_size: usize, destination_size: usize) -> (usize, usize) {
+    let run = LONGEST_RUN.min(RUN / source_size.max(destination_size));
+    (run, LONGEST_PIECE.min(PIECE / destination_size))
+}
+
+/// How many columns and rows a block has, in a matrix of so many that is narrow.
 fn strip_and_block(
     source_size: usize,
     destination_size: usize,
@@ -303,7 +330,12 @@ impl<'a> Fused<'a> {
         let transpose = kernel.transpose.expect("transposes() says so");
         let (source_size, destination_size) = kernel.caster.sizes();
         let Matrix { rows, columns, .. } = *matrix;
-        let (strip, block) = strip_and_block(source_size, destination_size, rows, columns);
+        let (run, piece) = run_and_piece(source_size, destination_size);
+        let cast_first = columns >= run && rows >= piece;
+        let (strip, block) = match cast_first {
+            true => (run, piece),
+            false => strip_and_block(source_size, destination_size, rows, columns),
+        };
         let follow = block == rows && matrix.destination_row == (rows * destination_size) as isize;
         // Short rows that do not follow each other share their lines with what is between them.
         let streams = kernel.streams && (follow || rows * destination_size > SEGMENT);
@@ -315,6 +347,7 @@ impl<'a> Fused<'a> {
             matrix,
             source_size,
             destination_size,
+            cast_first,
             strip,
             block,
             follow,
@@ -342,6 +375,7 @@ impl<'a> Fused<'a> {
         // What is narrow is read in order; else what comes next is to the right, unless all that is asked
         // for falls on the same sets of the cache.
         let (height, ahead) = match self.strip < columns {
+            _ if self.cast_first => (rows, ROWS_AHEAD * source_row),
             false => (rows, self.block as isize * source_row),
             true if source_row % 1024 == 0 => (self.block, STRIP as isize),
             true => (HEIGHT.next_multiple_of(self.block), STRIP as isize),
@@ -364,7 +398,10 @@ impl<'a> Fused<'a> {
                             true => (column == 0, column + part.columns == columns),
                             false => (row == top, row + part.rows == bottom),
                         };
-                        self.block(&part, ahead, ends, &mut buffers)
+                        match self.cast_first {
+                            true => self.cast_then_transpose(&part, ahead, ends, &mut buffers),
+                            false => self.transpose_then_cast(&part, ahead, ends, &mut buffers),
+                        }
                     };
                     if !kept {
                         return false;
@@ -380,7 +417,58 @@ impl<'a> Fused<'a> {
 
     /// # Safety
     /// As [`Fused::run`], of a block.
-    unsafe fn block(&self, part: &Matrix, ahead: isize, ends: (bool, bool), buffers: &mut Buffers) -> bool {
+    unsafe fn cast_then_transpose(
+        &self,
+        part: &Matrix,
+        ahead: isize,
+        ends: (bool, bool),
+        buffers: &mut Buffers,
+    ) -> bool {
+        let (size, Matrix { rows, columns, .. }) = (self.destination_size, *part);
+        let (cast, pitch) = (buffers.block.start(), columns * size + LINE);
+        // SAFETY: the caller's; a block and what is transposed of it fit the buffer.
+        unsafe {
+            for row in 0..rows {
+                let from = part.from(self.source_size, row, 0);
+                for line in (0..columns * self.source_size).step_by(LINE) {
+                    transpose::prefetch(from.wrapping_offset(ahead + line as isize));
+                }
+                if !self.kernel.caster.run(from, cast.add(row * pitch), columns) {
+                    return false;
+                }
+            }
+            let block = Matrix { source: cast, source_row: pitch as isize, ..*part };
+            if !self.streams {
+                (self.transpose.1)(&block, How::Cached);
+                return true;
+            }
+            let (wide, bytes) = (WIDE / size, rows * size);
+            let (transposed, pitch) = (cast.add(rows * pitch), bytes + LINE);
+            for first in (0..columns).step_by(wide) {
+                let part = block.part(size, 0, first, rows, wide.min(columns - first));
+                let staged =
+                    Matrix { destination: transposed.add(LINE), destination_row: pitch as isize, ..part };
+                (self.transpose.1)(&staged, How::Cached);
+                for index in 0..part.columns {
+                    let (row, carried) = (transposed.add(index * pitch), &mut buffers.carried[first + index]);
+                    row.cast::<Line>().write(*carried);
+                    transpose::write_around(row, part.to(size, 0, index), bytes, ends.0, ends.1);
+                    *carried = row.cast::<Line>().read();
+                }
+            }
+        }
+        true
+    }
+
+    /// # Safety
+    /// As [`Fused::run`], of a block.
+    unsafe fn transpose_then_cast(
+        &self,
+        part: &Matrix,
+        ahead: isize,
+        ends: (bool, bool),
+        buffers: &mut Buffers,
+    ) -> bool {
         let caster = &self.kernel.caster;
         let (mut lines, mut line) = (part.columns, part.rows);
         // Rows that are a power of two apart would push each other out of the first cache.
@@ -391,7 +479,7 @@ impl<'a> Fused<'a> {
         // SAFETY: the caller's; a block fits its buffer.
         unsafe {
             let matrix = Matrix { destination: transposed, destination_row: pitch as isize, ..*part };
-            (self.transpose)(&matrix, How::Ahead(ahead));
+            (self.transpose.0)(&matrix, How::Ahead(ahead));
             if self.follow {
                 (lines, line) = (1, lines * line);
             }
@@ -427,6 +515,13 @@ mod tests {
     #[test]
     fn blocks_fit() {
         let sizes = [1, 2, 4, 8, 16];
+        for (source_size, destination_size) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
+            let (run, piece) = run_and_piece(source_size, destination_size);
+            let cast = piece * (run * destination_size + LINE);
+            let transposed = WIDE / destination_size * (piece * destination_size + LINE);
+            assert!(cast + transposed <= transpose::STAGE, "{source_size}, {destination_size}");
+            assert!(run <= STRIP && piece * destination_size >= LINE, "{source_size}, {destination_size}");
+        }
         let extents = || (1..70).chain([100, 127, 128, 129, 200, 255, 256, 257, 500, 5000]);
         for (source_size, destination_size) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
             for (rows, columns) in extents().flat_map(|a| extents().map(move |b| (a, b))) {

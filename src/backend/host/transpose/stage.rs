@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 /// Bytes of the buffer.
-pub const STAGE: usize = 128 << 10;
+pub const STAGE: usize = 256 << 10;
 
 /// A buffer of the thread's, at a multiple of a line. It goes back to the thread when this is dropped.
 pub struct Stage(NonNull<u8>);
