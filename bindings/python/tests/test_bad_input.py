@@ -109,7 +109,7 @@ def test_arguments_are_named() -> None:
         ({"copy": "yes"}, "copy is 'yes'", ValueError),
         ({"layout": "G"}, "layout is 'G'", ValueError),
         ({"stream": 0}, "stream is 0", ValueError),
-        ({"to": "torch", "stream": 1}, "host memory", ValueError),
+        ({"to": "numpy", "stream": 1}, "host memory", ValueError),
         ({"stream": 1}, "host memory", ValueError),
         ({"writable": 3}, "writable is 3", ValueError),
         ({"to": "numpy", "device": "cuda"}, "cuda:0", ab.UnsupportedDeviceError),
