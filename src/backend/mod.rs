@@ -182,6 +182,12 @@ pub trait Backend: Sync {
         Ok(route)
     }
 
+    /// Memory besides source and result that a job of an errand takes at most, in bytes.
+    fn scratch(&self, errand: &Errand<'_>, job: &Transfer<'_>) -> Result<u64> {
+        let _ = (errand, job);
+        Ok(0)
+    }
+
     /// Whether a tensor that is not empty is where it says, by what the driver knows of its handle.
     /// Addresses are [`Backend::detect_pointer`]'s.
     fn verify(&self, place: &Place) -> Result<()> {
