@@ -7,7 +7,7 @@ use crate::dlpack::raw::{DLDevice, device_type};
 use crate::dlpack::view::{TensorView, is_host_readable};
 use crate::error::{Error, Result};
 use crate::layout::{Axis, MAX_NDIM};
-use crate::plan::{ConvertOptions, Plan, Step};
+use crate::plan::{ConvertOptions, Plan};
 use crate::report::Route;
 
 /// Limits of a context; the default sets none.
@@ -65,27 +65,28 @@ impl Context {
         destination: Option<&TensorView<'_>>,
     ) -> Result<(Route, u64)> {
         if options.verify_pointer {
-            self.verify_pointer(plan.from, source)?;
+            let source = *source;
+            self.verify_pointer(plan.from, &source)?;
         }
         if plan.route == Route::ZeroCopy {
             return Ok((Route::ZeroCopy, 0));
         }
-        if plan.steps.contains(&Step::Transfer) {
-            if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {
-                backend::for_device(plan.from)?;
-            }
-            if matches!(plan.route, Route::Upload | Route::Peer | Route::Staged) {
-                backend::for_device(plan.target.device)?;
-            }
+        if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {
+            backend::for_device(plan.from)?;
         }
-        // A caller's allocator makes pinned memory without us.
-        if plan.steps.contains(&Step::Allocate) && options.allocator.is_none() {
+        if matches!(plan.route, Route::Upload | Route::Peer | Route::Staged) {
+            backend::for_device(plan.target.device)?;
+        }
+        // Memory that is not there is made; pinned memory a caller's allocator makes without us.
+        if destination.is_none() && options.allocator.is_none() {
             backend::for_device(plan.target.device)?;
         }
         if plan.route == Route::Host || source.facts.is_empty() {
             return Ok((plan.route, plan.scratch_bytes));
         }
-        self.admit_errand(plan, options, source, destination)
+        // Of copies, so that those that need not be in memory are not.
+        let (plan, source, destination) = (*plan, *source, destination.copied());
+        self.admit_errand(&plan, options, &source, destination.as_ref())
     }
 
     /// Asks the device's backend.

@@ -10,6 +10,8 @@ mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
+mod prefault;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
 mod rectangle;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 mod shared;
@@ -223,6 +225,10 @@ pub fn all() -> &'static [&'static dyn Backend] {
     &[&host::Host, CUDA, OPENCL]
 }
 
+/// Why a backend cannot be used just now, though perhaps it can later: what starts it found no memory.
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+const NO_MEMORY: &str = "there is no memory left to start it";
+
 /// The backend that serves a device, if it is usable here.
 pub fn for_device(device: DLDevice) -> Result<&'static dyn Backend> {
     let backend = all().iter().find(|backend| backend.serves(device.device_type));
@@ -232,6 +238,8 @@ pub fn for_device(device: DLDevice) -> Result<&'static dyn Backend> {
     }
     match backend.available() {
         Ok(()) => Ok(backend),
+        #[cfg(any(feature = "cuda", feature = "opencl"))]
+        Err(NO_MEMORY) => Err(Error::OutOfMemory { device: host::DEVICE, bytes: 0, alignment: 1 }),
         Err(why) => Err(Error::Unavailable { backend: backend.name(), device, why }),
     }
 }

@@ -16,6 +16,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::host::{self, Host, threads};
 use super::job::{Transfer, Work};
+use super::prefault::prefault;
 use super::shared::{Shared, list, reserve};
 use super::{Backend, Place, Streams};
 use crate::error::Result;
@@ -374,6 +375,22 @@ impl Part {
         Transfer { folded: Folded::new(axes, room), work, threads: 1, staging_bytes: 0 }
     }
 
+    /// Where its bytes are in the destination, as an offset and how many, if they follow each other.
+    fn run(&self, work: Work) -> Option<(i64, u64)> {
+        let size = match work {
+            Work::Move { size } => size,
+            Work::Cast(cast) if !cast.to_bits => u64::from(cast.to.bits().div_ceil(8)),
+            _ => return None,
+        };
+        let (mut begin, mut end) = (0, i64::try_from(size).ok()?);
+        for axis in &self.axes[..self.len] {
+            let reach = axis.destination * (axis.extent - 1);
+            if reach < 0 { begin += reach } else { end += reach }
+        }
+        let bytes = self.elements * size;
+        ((end - begin) as u64 == bytes).then_some((self.destination + begin, bytes))
+    }
+
     /// From packed elements of so many bytes to their places in the destination.
     pub fn unpack<'r>(&self, work: Work, size: u64, room: &'r mut [Axis]) -> Transfer<'r> {
         let axes = self.packed(size, |axis, step| Axis { source: step, ..axis });
@@ -464,7 +481,15 @@ impl<'a, S: Slot> Crossing<'a, S> {
     ) -> Result<()> {
         let Packing { host: work, size, .. } = self.packing;
         self.run(&|slots: &mut [S], next: &dyn Fn() -> Option<Part>| {
-            in_turn(slots, next, &|slot, part| fetch(slot, part, part.elements * size), &|slot, part| {
+            let fetch = |slot: &mut S, part: &Part| {
+                fetch(slot, part, part.elements * size)?;
+                // While that is on its way.
+                if let Some((begin, bytes)) = part.run(work) {
+                    prefault(destination.wrapping_add_signed(begin), bytes);
+                }
+                Ok(())
+            };
+            in_turn(slots, next, &fetch, &|slot, part| {
                 let (from, to) = (address(slot), destination.wrapping_add_signed(part.destination));
                 // SAFETY: the part has landed in the slot, and its places are the caller's.
                 unsafe { on_host(&part.unpack(work, size, &mut room()), from, to) }
@@ -574,6 +599,8 @@ pub unsafe fn on_host(job: &Transfer<'_>, source: u64, destination: u64) -> Resu
 mod tests {
     use super::*;
     use crate::backend::job::{Rules, Side};
+    #[cfg(target_os = "linux")]
+    use crate::backend::prefault::tests::{Fresh, is_possible};
     use crate::dlpack::raw::DLDataType;
     use crate::error::Error;
     use std::sync::atomic::AtomicUsize;
@@ -587,6 +614,10 @@ mod tests {
         refuses: AtomicUsize,
         /// So many copies fail to be waited for from now on.
         loses: AtomicUsize,
+        /// Where copies go in the end; `seen` are the pages of it that were there when each was waited for.
+        #[cfg(target_os = "linux")]
+        watched: Mutex<Option<Fresh>>,
+        seen: Mutex<Vec<usize>>,
     }
 
     struct Pinned<'a> {
@@ -621,6 +652,12 @@ mod tests {
         fn land(&mut self) -> Result<()> {
             if !self.flight.is_empty() && counts_down(&self.device.loses) {
                 return Err(FAILURE);
+            }
+            #[cfg(target_os = "linux")]
+            if let Some(watched) = &*self.device.watched.lock().unwrap()
+                && !self.flight.is_empty()
+            {
+                self.device.seen.lock().unwrap().push(watched.residents());
             }
             for (from, to, bytes) in self.flight.drain(..) {
                 // SAFETY: the tests give places of theirs.
@@ -758,6 +795,41 @@ mod tests {
             }
         }
         assert_eq!(device.slots.load(Ordering::SeqCst), 0);
+    }
+
+    /// Each part's pages are made while the copy is on its way, and those of no other one.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn destinations_are_there_before_what_is_fetched() {
+        if !is_possible() {
+            return;
+        }
+        const PARTS: usize = 5;
+        let device = Device::default();
+        let there: Vec<u8> = (0..PARTS * SMALLEST as usize).map(|at| (at % 251) as u8).collect();
+        let memory = Fresh::new(there.len());
+        let (pages, destination) = (there.len() / 4096, memory.start);
+        *device.watched.lock().unwrap() = Some(memory);
+        let axes = [Axis { extent: there.len() as i64, source: 1, destination: 1 }];
+        let folded = Folded { axes: &axes, source_offset: 0, destination_offset: 0 };
+        let job = Transfer { folded, work: Work::Move { size: 1 }, threads: 1, staging_bytes: SMALLEST };
+        let rings = Rings::new();
+        // One slot, so that one part goes after the other.
+        let ring = rings.of(SMALLEST).unwrap();
+        let parts = Parts::of(&job, 1, ring.slot_bytes()).unwrap();
+        let packing = Packing::of(job.work, false, true).unwrap();
+        let crossing = Crossing::new(&ring, &parts, packing, 1, |bytes| device.make(bytes)).unwrap().unwrap();
+        let fetch = |slot: &mut Pinned<'_>, part: &Part, bytes: u64| {
+            let from = there.as_ptr() as usize + part.before as usize;
+            slot.flight.push((from, slot.bytes.as_ptr() as usize, bytes as usize));
+            Ok(())
+        };
+        // SAFETY: both sides are as long as the job.
+        unsafe { crossing.download(destination as u64, &fetch) }.unwrap();
+        // SAFETY: as above.
+        assert!(unsafe { std::slice::from_raw_parts(destination as *const u8, there.len()) } == there);
+        let ahead: Vec<usize> = (1..=PARTS).map(|part| part * pages / PARTS).collect();
+        assert_eq!(*device.seen.lock().unwrap(), ahead);
     }
 
     #[test]

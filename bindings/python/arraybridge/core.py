@@ -22,7 +22,19 @@ from .errors import (
     UnsupportedDtypeError,
     UnsupportedLayoutError,
 )
-from .info import CONSUMERS, DEVICE_TYPES, HOST_READABLE, REASONS, ROUTES, Backend, Device, Report, TensorInfo, names_of
+from .info import (
+    CONSUMERS,
+    DEVICE_TYPES,
+    DRIVEN,
+    HOST_READABLE,
+    REASONS,
+    ROUTES,
+    Backend,
+    Device,
+    Report,
+    TensorInfo,
+    names_of,
+)
 
 __all__ = ["asdlpack", "backends", "convert", "detect", "devices", "from_dlpack", "plan", "to_host"]
 
@@ -252,11 +264,13 @@ class _Conversion:
             if target is not None and target.allocates and not self._stays(export, place):
                 return self._into_its_own(export, place, target)
             return self._by_library(export, place)
-        except BackendUnavailableError as unavailable:
+        except (BackendUnavailableError, UnsupportedDeviceError) as refused:
+            if isinstance(refused, UnsupportedDeviceError) and {self.device[0], place[0]} <= DRIVEN:
+                raise
             try:
                 return self._by_frameworks(export, place)
             except NotImplementedError:
-                raise unavailable from None
+                raise refused from None
 
     def _export(self) -> Export:
         """The array's memory, marked read-only where its framework's arrays are and NumPy would write."""
@@ -493,7 +507,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     place = request.device or tensor.__dlpack_device__()
     try:
         done, _ = tensor._convert(device_type=place[0], device_id=place[1], copy=_COPY[request.copy])
-    except BackendUnavailableError as error:
+    except (BackendUnavailableError, UnsupportedDeviceError) as error:
         if place[0] in HOST_READABLE and source is not None and source.downloads and request.copy is not False:
             return source.download(x)[0]
         raise error from earlier

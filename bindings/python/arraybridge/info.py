@@ -30,6 +30,7 @@ DEVICE_NAMES = {
 }
 DEVICE_TYPES = {name: number for number, name in DEVICE_NAMES.items()}
 HOST_READABLE = frozenset({1, 3, 11, 13})
+DRIVEN = HOST_READABLE | {2, 4}  # the types of the devices that some backend moves data of
 
 
 @dataclass(frozen=True)

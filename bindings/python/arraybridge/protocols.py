@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _native
 from ._native import Tensor
-from .errors import InvalidTensorError, UnsupportedDtypeError
+from .errors import InvalidTensorError, MemoryConversionError, UnsupportedDtypeError
 from .info import HOST_READABLE
 
 if TYPE_CHECKING:
@@ -33,7 +33,12 @@ def export(x: Any, lookup: Lookup, adapter: Adapter | None = None) -> Export:
         except Exception:  # a dtype without a format, a device: DLPack has both
             pass
     if hasattr(cls, "__dlpack_c_exchange_api__") or hasattr(cls, "__c_dlpack_exchange_api__"):
-        tensor = _native.from_exchange(x)
+        try:
+            tensor = _native.from_exchange(x)
+        except InvalidTensorError:
+            if hasattr(x, "__dlpack__"):
+                return _from_dlpack(x, lookup, adapter)
+            raise
         kind, number = tensor.__dlpack_device__()
         ready = 0 if kind in HOST_READABLE else _native.current_stream(cls, kind, number) or 0
         return Export(tensor, "dlpack exchange api", ready or (1 if kind == CUDA else 0))
@@ -95,7 +100,7 @@ def from_interface(x: Any, interface: Any, protocol: str, device: int | None = N
         shape, typestr = tuple(interface["shape"]), interface["typestr"]
         data, strides = interface.get("data"), interface.get("strides")
         offset, mask = interface.get("offset", 0) or 0, interface.get("mask")
-        version = int(interface.get("version", 0))
+        version, offset = int(interface.get("version", 0)), int(offset)
         address, read_only = (int(data[0] or 0), bool(data[1])) if isinstance(data, tuple) else (None, True)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise InvalidTensorError(f"{protocol} is {short(interface)}: {type(error).__name__}: {error}") from error
@@ -113,10 +118,18 @@ def from_interface(x: Any, interface: Any, protocol: str, device: int | None = N
     if cuda:
         kind = CUDA
         number = int(getattr(getattr(x, "device", None), "id", 0) or 0) if device is None else device
-        stream = interface.get("stream")
-        ready = 1 if stream is None else int(stream)
-    dtype = _native.parse_dtype(typestr)
-    tensor = _native.wrap(address, shape, strides, dtype, kind, number, (x, interface), read_only, int(offset))
+    try:
+        if cuda:
+            stream = interface.get("stream")
+            ready = 1 if stream is None else int(stream)
+            if not 0 <= ready < 2**63:
+                raise ValueError(f"stream is {ready}")
+        dtype = _native.parse_dtype(typestr)
+        tensor = _native.wrap(address, shape, strides, dtype, kind, number, (x, interface), read_only, offset)
+    except MemoryConversionError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidTensorError(f"{protocol} is {short(interface)}: {type(error).__name__}: {error}") from error
     return Export(tensor, protocol, ready)
 
 

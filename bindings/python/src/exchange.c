@@ -12,6 +12,8 @@ static const DLPackExchangeAPI *read_attribute(PyTypeObject *type, const char *n
   void *found = NULL;
   if (attribute && PyCapsule_IsValid(attribute, CAPSULE)) found = PyCapsule_GetPointer(attribute, CAPSULE);
   if (attribute && PyLong_CheckExact(attribute)) found = PyLong_AsVoidPtr(attribute);
+  /* Whether a number is an address cannot be told, but that some are not. */
+  if ((uintptr_t)found < 4096 || (uintptr_t)found % _Alignof(DLPackExchangeAPI)) found = NULL;
   Py_XDECREF(attribute);
   PyErr_Clear();
   return found;

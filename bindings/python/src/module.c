@@ -97,6 +97,7 @@ static PyMethodDef methods[] = {
     {"from_buffer", py_from_buffer, METH_O, NULL},
     {"from_exchange", py_from_exchange, METH_O, NULL},
     {"from_ndarray", py_from_ndarray, METH_O, NULL},
+    {"late_capsule", py_late_capsule, METH_O, NULL},
     {"to_ndarray", py_to_ndarray, METH_O, NULL},
     {"to_exchange", (PyCFunction)(void (*)(void))py_to_exchange, METH_FASTCALL, NULL},
     {"current_stream", (PyCFunction)(void (*)(void))py_current_stream, METH_FASTCALL, NULL},

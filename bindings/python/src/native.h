@@ -33,6 +33,8 @@ INTERNAL Managed *holder_managed(Holder *holder);
  * DLManagedTensor. NULL with an exception set. */
 INTERNAL Managed *share(Holder *holder);
 INTERNAL PyObject *share_capsule(Holder *holder, int legacy, uint64_t more_flags);
+/* late_capsule(tensor): as __dlpack__(max_version=(1, 0)), for consumers whose deleters must not call another's. */
+INTERNAL PyObject *py_late_capsule(PyObject *, PyObject *);
 
 /* For ab_wrap: lets go of a Python object from any thread, also while an exception is pending and
  * while or after the interpreter ends (then the object is left alone). */

@@ -46,6 +46,7 @@ typedef struct Shared {
   Holder *holder;
   struct Shared *next;
   atomic_uintptr_t loan; /* odd while it is out; every loan has a number of its own */
+  atomic_int late;       /* whether its end is waiting */
 } Shared;
 
 static struct {
@@ -81,6 +82,7 @@ static Shared *shared_new(Holder *holder) {
     if (!(shared = malloc(sizeof *shared))) return (void *)PyErr_NoMemory();
     atomic_init(&shared->loan, 0);
   }
+  atomic_init(&shared->late, 0);
   holder_keep(holder);
   shared->holder = holder;
   atomic_fetch_add(&shared->loan, 1);
@@ -146,7 +148,54 @@ PyObject *share_capsule(Holder *holder, int legacy, uint64_t more_flags) {
   return capsule;
 }
 
-Managed *take_capsule(PyObject *capsule) {
+/* ---- late ends ------------------------------------------------------------------------------------- */
+
+/* Paddle calls deleters with a lock held that the deleter of another of its tensors would wait for, and that
+ * tensor may be what the memory came from. Its loans end when Python next runs on the main thread. */
+static struct {
+  pthread_mutex_t lock;
+  Shared *first;
+} waiting = {PTHREAD_MUTEX_INITIALIZER, NULL};
+
+static int end_waiting(void *nothing) {
+  (void)nothing;
+  pthread_mutex_lock(&waiting.lock);
+  Shared *shared = waiting.first;
+  waiting.first = NULL;
+  pthread_mutex_unlock(&waiting.lock);
+  while (shared) {
+    Shared *next = shared->next;
+    shared_delete(shared);
+    shared = next;
+  }
+  return 0;
+}
+
+static void delete_late(Managed *tensor) {
+  Shared *shared = tensor->manager_ctx;
+  if (atomic_exchange(&shared->late, 1)) return;
+  pthread_mutex_lock(&waiting.lock);
+  shared->next = waiting.first;
+  waiting.first = shared;
+  pthread_mutex_unlock(&waiting.lock);
+  /* When many calls are pending already, the next one that is not too many ends this loan too. */
+  if (Py_IsInitialized()) Py_AddPendingCall(end_waiting, NULL);
+}
+
+PyObject *py_late_capsule(PyObject *module, PyObject *tensor) {
+  (void)module;
+  if (Py_TYPE(tensor) != tensor_type) {
+    PyErr_SetString(PyExc_TypeError, "late_capsule(tensor)");
+    return NULL;
+  }
+  PyObject *capsule = share_capsule(((Tensor *)tensor)->holder, 0, 0);
+  if (capsule) ((Managed *)PyCapsule_GetPointer(capsule, VERSIONED))->deleter = delete_late;
+  return capsule;
+}
+
+/* ---- capsules of others ---------------------------------------------------------------------------- */
+
+static Managed *take_open_capsule(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, VERSIONED)) {
     Managed *tensor = PyCapsule_GetPointer(capsule, VERSIONED);
     uint32_t major = tensor->version.major;
@@ -173,6 +222,14 @@ Managed *take_capsule(PyObject *capsule) {
                                              "the producer for another one", name);
   return raise_named("InvalidTensorError", "the capsule is named \"%.80s\": expected \"dltensor_versioned\" or "
                                            "\"dltensor\"", name ? name : "NULL");
+}
+
+Managed *take_capsule(PyObject *capsule) {
+  Managed *tensor;
+  Py_BEGIN_CRITICAL_SECTION(capsule); /* of threads that take it at once one gets it */
+  tensor = take_open_capsule(capsule);
+  Py_END_CRITICAL_SECTION();
+  return tensor;
 }
 
 /* ---- Python owners --------------------------------------------------------------------------------- */

@@ -48,6 +48,12 @@ PyAPI_FUNC(int) PyGILState_Check(void);
 
 #endif
 
+/* Only a free-threaded Python has them to do. */
+#ifndef Py_BEGIN_CRITICAL_SECTION
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
 /* Public since 3.13, and under the other name before: one of the two is there. */
 #ifdef Py_LIMITED_API
 __attribute__((weak)) extern int Py_IsFinalizing(void);

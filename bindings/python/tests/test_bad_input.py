@@ -109,7 +109,7 @@ def test_arguments_are_named() -> None:
         ({"copy": "yes"}, "copy is 'yes'", ValueError),
         ({"layout": "G"}, "layout is 'G'", ValueError),
         ({"stream": 0}, "stream is 0", ValueError),
-        ({"to": "torch", "stream": 1}, "host memory", ValueError),
+        ({"to": "numpy", "stream": 1}, "host memory", ValueError),
         ({"stream": 1}, "host memory", ValueError),
         ({"writable": 3}, "writable is 3", ValueError),
         ({"to": "numpy", "device": "cuda"}, "cuda:0", ab.UnsupportedDeviceError),
@@ -216,3 +216,56 @@ def test_random_capsules() -> None:
             ab.plan(t, "numpy", dtype=chance.choice([None, "float32", "int8"]))
         except (ab.MemoryConversionError, ValueError, OverflowError):
             continue
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": ("a",)}, {"strides": "x"}, {"data": (2**70, False)}, {"data": ("a", False)}, {"offset": -4},
+        {"offset": "q"}, {"offset": 2**70}, {"typestr": "<f4\0"}, {"version": "x"}, {"stream": "x"}, {"stream": -7},
+        {"stream": 2**70},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["__array_interface__", "__cuda_array_interface__"])
+def test_interfaces_that_make_no_sense(name: str, change: dict[str, Any]) -> None:
+    if "stream" in change and name == "__array_interface__":
+        return
+    numbers = np.ones(3, np.float32)
+    interface = {"shape": (3,), "typestr": "<f4", "data": (numbers.ctypes.data, False), "version": 3, **change}
+    x = type("Interface", (), {name: interface})()
+    for call in (ab.asdlpack, ab.detect, lambda x: ab.convert(x, "numpy")):
+        with pytest.raises(ab.InvalidTensorError, match=name):
+            call(x)
+
+
+@pytest.mark.parametrize("attribute", ["__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"])
+@pytest.mark.parametrize("value", [5, 0, -1, 2**70, None, "no", 4097])
+def test_exchange_tables_that_are_none(attribute: str, value: Any) -> None:
+    alone = type("Alone", (), {attribute: value})
+    with pytest.raises(ab.InvalidTensorError, match="exchange"):
+        ab.convert(alone(), "numpy")
+    also = type("Also", (Liar,), {attribute: value})
+    assert ab.convert(also(np.ones(3).__dlpack__(max_version=(1, 0))), "numpy").tolist() == [1, 1, 1]
+
+
+def test_of_many_takers_of_a_capsule_one_gets_it() -> None:
+    import threading
+
+    for version in [None, (1, 0)] * 50:
+        producer = Liar(ab.asdlpack(np.ones(8)).__dlpack__(max_version=version))
+        start, taken = threading.Barrier(3), []
+
+        def take(producer: Liar = producer, start: Any = start, taken: list[int] = taken) -> None:
+            start.wait()
+            try:
+                ab.from_dlpack(producer)
+                taken.append(1)
+            except BufferError:
+                pass
+
+        threads = [threading.Thread(target=take) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert taken == [1]

@@ -324,6 +324,7 @@ def test_struct_fields() -> None:
 
 
 def test_errors_travel() -> None:
+    module("torch")
     with pytest.raises(ab.CopyRequiredError) as caught:
         ab.convert(grid()[::-1], "torch", copy=False)
     error = caught.value

@@ -28,6 +28,7 @@ use self::slot::Pinned;
 use super::host::Host;
 use super::job::{Cast, Work};
 use super::rectangle::Rectangle;
+use super::shared::list_of;
 use super::staging::{self, Crossing, Packing, Part, Parts};
 use super::{Backend, DeviceInfo, Errand, Memory, MemoryKind, Place, PointerInfo, Streams, Transfer, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
@@ -440,7 +441,7 @@ impl Call<'_> {
         let (mut first, mut second) = (staging::room(), staging::room());
         let unpack = part.unpack(packing.device, size, &mut second);
         let Some(copy) = Rectangle::of(&unpack).filter(Rectangle::is_run) else { return Ok(None) };
-        let mut bytes = vec![0u8; (part.elements * size) as usize];
+        let mut bytes = list_of(0u8, (part.elements * size) as usize)?;
         let packed = bytes.as_mut_ptr() as usize as u64;
         // SAFETY: the caller vouches for both sides; the bytes are as many as are packed.
         unsafe {

@@ -3,10 +3,13 @@
 //! The first touch of fresh memory costs up to twenty times the copy into it when every small page
 //! faults, and half as much as the copy with huge ones. So the last mapping that was freed is kept for
 //! the next result of about its size, as malloc keeps what it has got back; the others go back to the
-//! system. Of a large one that is kept the system may have every page that it needs before that.
+//! system. A large one is kept for about a second, and the system may have every page that it needs before.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::threads;
 
 /// From this size on, huge pages beat what malloc gives out fresh several times over, and lose little
 /// to what it has kept from an earlier result.
@@ -25,8 +28,9 @@ const SHORT_TAIL: usize = 128 << 10;
 /// The largest mapping that is kept whole when it is freed: as much as malloc keeps at most.
 const KEPT_SIZE: usize = 32 << 20;
 
-/// The largest mapping that is kept with its pages on offer to the system.
+/// The largest mapping that is kept with its pages on offer to the system, and how long.
 const OFFERED_SIZE: usize = 512 << 20;
+const OFFERED_FOR: Duration = Duration::from_secs(1);
 
 /// Whether a result of so many bytes should have a [`Mapping`].
 pub fn pays(size: usize) -> bool {
@@ -82,32 +86,98 @@ static KEPT: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 impl Drop for Mapping {
     fn drop(&mut self) {
         let Mapping { start, length, .. } = *self;
+        let large = length > KEPT_SIZE;
         // SAFETY: nobody uses the memory any more.
-        let kept = length <= KEPT_SIZE || (length <= OFFERED_SIZE && unsafe { offer(start, length) });
-        if !kept {
+        if large && (length > OFFERED_SIZE || !unsafe { offer(start, length) }) {
             // SAFETY: as above.
             return unsafe { unmap(start, length) };
         }
-        // SAFETY: as above, and a mapping is longer than a number and aligned for one. A page that is
-        // written to is not on offer any more.
-        unsafe { start.cast::<usize>().write(length) };
-        let before = KEPT.swap(start.as_ptr(), Ordering::AcqRel);
-        if let Some(before) = NonNull::new(before) {
-            // SAFETY: whoever takes it out of its place owns it.
-            unsafe { unmap(before, before.cast::<usize>().read()) };
+        // SAFETY: as above.
+        unsafe { keep(start, length) };
+        if large && !keeper() {
+            give_back();
         }
     }
+}
+
+/// Puts a mapping in the place of the one that was kept before, which goes back to the system.
+///
+/// # Safety
+/// It is a mapping of this length, and nobody uses it any more.
+unsafe fn keep(start: NonNull<u8>, length: usize) {
+    // SAFETY: the caller's; a mapping is longer than a number and aligned for one. A page that is written to
+    // is not on offer any more.
+    unsafe { start.cast::<usize>().write(length) };
+    if let Some(before) = NonNull::new(KEPT.swap(start.as_ptr(), Ordering::SeqCst)) {
+        // SAFETY: whoever takes it out of its place owns it; the length is where it was written above.
+        unsafe { unmap(before, before.cast::<usize>().read()) };
+    }
+}
+
+/// Gives what is kept back to the system, if it is large.
+fn give_back() {
+    if let Some(start) = NonNull::new(KEPT.swap(std::ptr::null_mut(), Ordering::SeqCst)) {
+        // SAFETY: whoever takes it out of its place owns it; the length is where keep() has put it.
+        unsafe {
+            match start.cast::<usize>().read() {
+                length @ ..=KEPT_SIZE => keep(start, length),
+                length => unmap(start, length),
+            }
+        }
+    }
+}
+
+/// Large mappings that were freed, counted.
+static FREED: AtomicU32 = AtomicU32::new(0);
+/// Whether there is a thread that will give back what is kept.
+static KEEPER: AtomicBool = AtomicBool::new(false);
+
+/// Sees to it that what was freed goes back in a while; false: there is no thread for that.
+fn keeper() -> bool {
+    FREED.fetch_add(1, Ordering::SeqCst);
+    if KEEPER.swap(true, Ordering::SeqCst) {
+        return true;
+    }
+    let made = threads::start(|| {
+        loop {
+            let seen = FREED.load(Ordering::SeqCst);
+            std::thread::sleep(OFFERED_FOR);
+            if FREED.load(Ordering::SeqCst) != seen {
+                continue;
+            }
+            give_back();
+            KEEPER.store(false, Ordering::SeqCst);
+            // Who has freed one meanwhile relies on this thread, or has made another.
+            if FREED.load(Ordering::SeqCst) == seen || KEEPER.swap(true, Ordering::SeqCst) {
+                return;
+            }
+        }
+    });
+    if !made {
+        KEEPER.store(false, Ordering::SeqCst);
+    }
+    made
+}
+
+/// A child of a fork has none of the threads.
+pub fn in_child() {
+    KEEPER.store(false, Ordering::SeqCst);
 }
 
 /// The kept mapping, if it is what was asked for and not much more.
 #[cfg(target_os = "linux")]
 fn kept(length: usize, alignment: usize) -> Option<Mapping> {
-    let start = NonNull::new(KEPT.swap(std::ptr::null_mut(), Ordering::AcqRel))?;
-    // SAFETY: whoever takes it out of its place owns it; the length is where drop() has put it.
-    let mapping = Mapping { start, length: unsafe { start.cast::<usize>().read() }, zero: false };
-    let fits = length <= mapping.length && mapping.length / 2 <= length;
-    // Else it goes back to its place, by being dropped.
-    (fits && (start.as_ptr() as usize).is_multiple_of(alignment)).then_some(mapping)
+    let start = NonNull::new(KEPT.swap(std::ptr::null_mut(), Ordering::SeqCst))?;
+    // SAFETY: whoever takes it out of its place owns it; the length is where keep() has put it.
+    let kept = unsafe { start.cast::<usize>().read() };
+    let fits = length <= kept && kept / 2 <= length;
+    if fits && (start.as_ptr() as usize).is_multiple_of(alignment) {
+        return Some(Mapping { start, length: kept, zero: false });
+    }
+    // A large one is not held beside another.
+    // SAFETY: as above.
+    unsafe { if kept > KEPT_SIZE { unmap(start, kept) } else { keep(start, kept) } };
+    None
 }
 
 /// A new mapping of so many bytes, whole pages, at a multiple of `alignment`.
@@ -319,12 +389,37 @@ mod tests {
             failed |= i32::from(first.start() == second.start()) << 3;
             drop((first, second, small));
             failed |= i32::from(mapped() - before != length(2_000_000).unwrap_or(0)) << 4;
-            // A large one too, whose length is found again though its pages were on offer.
-            let large = get(KEPT_SIZE + 1, 64);
+            failed
+        });
+    }
+
+    #[test]
+    fn keeps_a_large_mapping_for_a_while() {
+        alone(|| {
+            KEPT.store(std::ptr::null_mut(), Ordering::Release);
+            let get = |size| Mapping::new(size, 64).unwrap();
+            let large = get(KEPT_SIZE + 1);
             let start = large.start();
             drop(large);
-            let again = get(KEPT_SIZE + 1, 64);
-            failed | i32::from(again.start() != start || again.is_zero()) << 5
+            // Its length is found again though its pages were on offer.
+            let again = get(KEPT_SIZE + 1);
+            let mut failed = i32::from(again.start() != start || again.is_zero());
+            // It does not lie beside one that is much larger or smaller.
+            drop(again);
+            let other = get(200 << 20);
+            failed |= i32::from(!KEPT.load(Ordering::SeqCst).is_null()) << 1;
+            drop(other);
+            failed |= i32::from(KEPT.load(Ordering::SeqCst).is_null()) << 2;
+            // Nobody comes for it.
+            while !KEPT.load(Ordering::SeqCst).is_null() || KEEPER.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            // And again, by another thread.
+            drop(get(200 << 20));
+            while !KEPT.load(Ordering::SeqCst).is_null() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            failed
         });
     }
 }

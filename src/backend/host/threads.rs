@@ -337,20 +337,53 @@ fn worker(wanted: usize) {
 }
 
 /// Makes a worker, of which nobody keeps track; false: there is no thread for us.
-///
+fn start_worker(wanted: usize) -> bool {
+    #[cfg(unix)]
+    {
+        extern "C" fn enter(wanted: *mut c_void) -> *mut c_void {
+            name_thread();
+            worker(wanted.addr());
+            std::ptr::null_mut()
+        }
+        start_thread(enter, std::ptr::without_provenance_mut(wanted))
+    }
+    #[cfg(not(unix))]
+    {
+        start_thread(move || worker(wanted))
+    }
+}
+
+/// Runs a function on a thread of its own, of which nobody keeps track; false: there is no thread for us.
+pub fn start(function: fn()) -> bool {
+    #[cfg(unix)]
+    {
+        extern "C" fn enter(function: *mut c_void) -> *mut c_void {
+            name_thread();
+            // SAFETY: the function that was handed over below; POSIX lets one pass as a pointer.
+            unsafe { std::mem::transmute::<*mut c_void, fn()>(function)() };
+            std::ptr::null_mut()
+        }
+        guard_forks() && without_signals(|| start_thread(enter, function as *mut c_void))
+    }
+    #[cfg(not(unix))]
+    {
+        start_thread(function)
+    }
+}
+
+#[cfg(unix)]
+fn name_thread() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: names this thread.
+    unsafe {
+        libc::pthread_setname_np(libc::pthread_self(), c"arraybridge".as_ptr());
+    }
+}
+
 /// Not by the standard library, whose new threads panic where memory is short.
 #[cfg(unix)]
-fn start_worker(wanted: usize) -> bool {
-    extern "C" fn enter(wanted: *mut c_void) -> *mut c_void {
-        #[cfg(target_os = "linux")]
-        // SAFETY: names this thread.
-        unsafe {
-            libc::pthread_setname_np(libc::pthread_self(), c"arraybridge".as_ptr());
-        }
-        worker(wanted.addr());
-        std::ptr::null_mut()
-    }
-    // SAFETY: what is written is ours, and filled before use; the argument is only a number.
+fn start_thread(enter: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> bool {
+    // SAFETY: what is written is ours, and filled before use; the argument is what `enter` expects.
     unsafe {
         let mut thread: libc::pthread_t = std::mem::zeroed();
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
@@ -360,18 +393,16 @@ fn start_worker(wanted: usize) -> bool {
         // A refused size leaves the system's.
         libc::pthread_attr_setstacksize(&mut attributes, STACK_BYTES);
         let detached = libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED) == 0;
-        let argument = std::ptr::without_provenance_mut(wanted);
         let made = detached && libc::pthread_create(&mut thread, &attributes, enter, argument) == 0;
         libc::pthread_attr_destroy(&mut attributes);
         made
     }
 }
 
-/// Makes a worker, of which nobody keeps track; false: there is no thread for us.
 #[cfg(not(unix))]
-fn start_worker(wanted: usize) -> bool {
+fn start_thread(function: impl FnOnce() + Send + 'static) -> bool {
     let builder = thread::Builder::new().name("arraybridge".into()).stack_size(STACK_BYTES);
-    builder.spawn(move || worker(wanted)).is_ok()
+    builder.spawn(function).is_ok()
 }
 
 /// The pool, written by [`in_child`] only.
@@ -394,6 +425,7 @@ fn pool() -> Option<&'static Pool> {
 extern "C" fn in_child() {
     // SAFETY: the child has one thread, this one, and it came here from fork, which tasks do not call.
     unsafe { POOL.0.get().write(Pool::new()) };
+    super::pages::in_child();
 }
 
 /// Sees to it that children start anew; false: not yet, or not possible.

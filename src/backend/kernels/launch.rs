@@ -270,6 +270,9 @@ impl Launches {
             };
             params.axes += 1;
             count *= axis.extent as u32;
+            if i32::try_from(axis.source).and(i32::try_from(axis.destination)).is_err() {
+                params.flags |= flags::WIDE;
+            }
         }
         if params.axes == 0 {
             (params.axes, params.axis[0].extent) = (1, Division::by(1));
@@ -377,6 +380,26 @@ mod tests {
         let many: Vec<Axis> = (0..20).rev().map(|bit| axis((2, 1 << (bit + 2), 3 << bit))).collect();
         let (places, _, groups) = all(&launches(&many, Work::Move { size: 1 }, (0, 0)).unwrap());
         assert_eq!((places, groups.len()), (1 << 20, 16));
+    }
+
+    #[test]
+    fn steps_are_short_where_they_can_be() {
+        let wide = |axes: [(i64, i64, i64); 3]| {
+            let launches = launches(&axes.map(axis), Work::Move { size: 1 }, (0, 0)).unwrap();
+            let mut wide = Vec::new();
+            let each = launches.each(|params, _| {
+                wide.push(params.flags & flags::WIDE != 0);
+                Ok::<(), ()>(())
+            });
+            each.unwrap();
+            wide
+        };
+        let (most, least) = (i64::from(i32::MAX), i64::from(i32::MIN));
+        assert_eq!(wide([(5, most, 300), (5, 30, least), (5, 3, 2)]), [false]);
+        assert_eq!(wide([(5, most + 1, 300), (5, 30, 30), (5, 3, 2)]), [true]);
+        assert_eq!(wide([(5, 300, 300), (5, 30, least - 1), (5, 3, 2)]), [true]);
+        // What launches are stepped along is no axis of theirs.
+        assert_eq!(wide([(3, 1 << 40, 1 << 40), (1 << 15, 1 << 17, 1 << 17), (1 << 16, 3, 2)]), [false; 6]);
     }
 
     #[test]

@@ -29,12 +29,19 @@ class CuPy(Adapter):
         return base.ROCM if self.module().cuda.runtime.is_hip else base.CUDA
 
     def default_device(self) -> tuple[int, int]:
-        return self._kind(), self.module().cuda.runtime.getDevice()
+        runtime = self.module().cuda.runtime
+        try:
+            return self._kind(), runtime.getDevice()
+        except runtime.CUDARuntimeError:
+            return self._kind(), 0  # there is none, which the library says better
 
     def stream(self, device: tuple[int, int]) -> int:
         cupy = self.module()
-        with cupy.cuda.Device(device[1]):
-            return int(cupy.cuda.get_current_stream().ptr) or 1
+        try:
+            with cupy.cuda.Device(device[1]):
+                return int(cupy.cuda.get_current_stream().ptr) or 1
+        except cupy.cuda.runtime.CUDARuntimeError:
+            return 0  # as above
 
     def take(self, tensor: Tensor) -> tuple[Any, str]:
         cupy = self.module()
@@ -63,7 +70,10 @@ class Numba(Adapter):
         return base.CUDA, int(getattr(getattr(context, "device", None), "id", 0))
 
     def default_device(self) -> tuple[int, int]:
-        return base.CUDA, int(self.module().get_current_device().id)
+        cuda = self.module()
+        # Its simulator says no to nothing, and has no memory of a device.
+        there = cuda.is_available() and hasattr(cuda, "get_current_device")
+        return base.CUDA, int(cuda.get_current_device().id) if there else 0
 
     def export(self, x: Any, lookup: base.Lookup) -> base.Export:
         from ..protocols import from_interface

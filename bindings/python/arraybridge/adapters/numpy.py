@@ -13,11 +13,11 @@ from ..errors import UnsupportedDtypeError
 from . import base
 from .base import Adapter, Export, Lookup
 
-__all__ = ["NumPy"]
+__all__ = ["NAMES", "NumPy"]
 
 # What NumPy has itself.
 _NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
-_NAMES = frozenset(("bool", *_NUMBERS, "complex64", "complex128"))
+NAMES = frozenset(("bool", *_NUMBERS, "complex64", "complex128"))
 
 # ml_dtypes' types and the library's names agree, but for these.
 _ML_NAMES = {"float8_e4m3b11": "float8_e4m3b11fnuz"}
@@ -101,7 +101,7 @@ class NumPy(Adapter):
 
     def accepts(self, dtype: str) -> int:
         # What NumPy lacks goes in as bits and comes out as ml_dtypes'.
-        return self.consumer if dtype in _NAMES else 0
+        return self.consumer if dtype in NAMES else 0
 
     def take(self, tensor: Tensor) -> tuple[Any, str]:
         if tensor._facts[2] & self.consumer:

@@ -57,6 +57,19 @@ class Torch(Adapter):
         cuda = self.module().cuda
         return (base.CUDA, cuda.current_device()) if cuda.is_available() else (base.CPU, 0)
 
+    def place(self, device: tuple[int, int]) -> tuple[int, int]:
+        kept = super().place(device)
+        return kept if self._reaches(kept[0]) else self.default_device()
+
+    def _reaches(self, kind: int) -> bool:
+        """Whether this build of PyTorch can use devices of a type."""
+        torch = self.module()
+        if kind in (base.CUDA, base.ROCM):
+            return bool(torch.cuda.is_available() and (kind == base.ROCM) == bool(torch.version.hip))
+        if kind == base.ONEAPI:
+            return bool(hasattr(torch, "xpu") and torch.xpu.is_available())
+        return kind == base.CPU or bool(torch.backends.mps.is_available())
+
     def stream(self, device: tuple[int, int]) -> int:
         torch = self.loaded()
         if torch is None or device[0] not in (base.CUDA, base.ROCM) or not torch.cuda.is_available():
