@@ -892,7 +892,7 @@ fn random_strides() {
     ];
     let mut random = Random(7);
     // Kernels take a device's compiler a while: then not every pair of types.
-    let apart = std::env::var_os("ARRAYBRIDGE_OPENCL_MAP").is_some();
+    let apart = is_apart();
     for round in 0..400 {
         let shape: Vec<i64> = (0..random.below(5)).map(|_| 1 + random.below(6)).collect();
         let from_type = random.below(8);

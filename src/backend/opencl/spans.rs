@@ -112,12 +112,15 @@ pub unsafe fn run(
     Ok(Some(()))
 }
 
-/// Shows a job in parts that fit: the axes and first elements of each.
+/// Does a part, of these axes and first elements.
+type Run<'a> = dyn FnMut(&[Axis], (i64, i64)) -> Result<()> + 'a;
+
+/// Shows a job in parts that fit.
 fn each(
     axes: &mut [Axis],
     starts: (i64, i64),
     fits: &dyn Fn(&[Axis]) -> bool,
-    run: &mut dyn FnMut(&[Axis], (i64, i64)) -> Result<()>,
+    run: &mut Run<'_>,
 ) -> Result<()> {
     if fits(axes) {
         return run(axes, starts);
