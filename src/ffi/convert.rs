@@ -55,8 +55,7 @@ pub unsafe extern "C" fn ab_convert(
             let (result, done) = if options.is_null() {
                 convert::convert(context, source, &view, &ConvertOptions::KEEP)?
             } else {
-                let view = view;
-                convert_as(context, source, &view, options)?
+                convert_as(context, source, view, options)?
             };
             out.write_unaligned(result.as_ptr());
             report.write(done);
@@ -78,11 +77,11 @@ pub unsafe extern "C" fn ab_convert(
 unsafe fn convert_as(
     context: &Context,
     source: NonNull<DLManagedTensorVersioned>,
-    view: &TensorView<'_>,
+    view: TensorView<'_>,
     options: *const ab_convert_options,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
     // SAFETY: the caller vouches for both.
-    unsafe { convert::convert(context, source, view, &read_options(options)?) }
+    unsafe { convert::convert(context, source, &view, &read_options(options)?) }
 }
 
 /// As ab_convert, from a borrowed tensor: the result is always independent of it, so AB_COPY_NEVER is
