@@ -55,7 +55,9 @@ pub unsafe extern "C" fn ab_convert(
             let (result, done) = if options.is_null() {
                 convert::convert(context, source, &view, &ConvertOptions::KEEP)?
             } else {
-                convert_as(context, source, view, options)?
+                // A copy, so that the view itself need not be in memory.
+                let copy = view;
+                convert_as(context, source, &copy, options)?
             };
             out.write_unaligned(result.as_ptr());
             report.write(done);
@@ -77,11 +79,11 @@ pub unsafe extern "C" fn ab_convert(
 unsafe fn convert_as(
     context: &Context,
     source: NonNull<DLManagedTensorVersioned>,
-    view: TensorView<'_>,
+    view: &TensorView<'_>,
     options: *const ab_convert_options,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
     // SAFETY: the caller vouches for both.
-    unsafe { convert::convert(context, source, &view, &read_options(options)?) }
+    unsafe { convert::convert(context, source, view, &read_options(options)?) }
 }
 
 /// As ab_convert, from a borrowed tensor: the result is always independent of it, so AB_COPY_NEVER is
