@@ -142,15 +142,20 @@ fn measure(device: usize, mebibytes: usize) -> Vec<Row> {
         // SAFETY: it is ours.
         unsafe { opencl3::event::release_event(event) }.expect("a release");
     });
+    let is_processor = get_device_info(cl::devices()[device], CL_DEVICE_TYPE)
+        .is_ok_and(|kind| kind.to_ulong() & CL_DEVICE_TYPE_CPU != 0);
     for (up, down, strides) in layouts {
         let (from, to) = (float(near, on_host, strides), float(second.mem, on_device, dense));
         pair(up, "a contiguous upload", bytes, &mut || copy(&from, &to), &mut || upload());
+        if is_processor {
+            pair(up, "mapping and unmapping, without a copy", bytes, &mut || copy(&from, &to), &mut || {
+                desk.map_and_unmap(&[(second.mem, bytes)]);
+            });
+        }
         let (from, to) = (float(first.mem, on_device, strides), float(near_too, on_host, dense));
         pair(down, "a contiguous download", bytes, &mut || copy(&from, &to), &mut || download());
     }
     let half = |data, device| array(data, device, "float16", dense);
-    let is_processor = get_device_info(cl::devices()[device], CL_DEVICE_TYPE)
-        .is_ok_and(|kind| kind.to_ulong() & CL_DEVICE_TYPE_CPU != 0);
     let cases: [(&str, [i64; 2], bool); 3] = [
         ("on the device, float32 to float16", dense, true),
         ("on the device, transposed", [1, height], false),
@@ -164,6 +169,9 @@ fn measure(device: usize, mebibytes: usize) -> Vec<Row> {
             let from = float(near, on_host, strides);
             let to = if casts { half(near_too, on_host) } else { float(near_too, on_host, dense) };
             pair(what, "the host backend", bytes, &mut ours, &mut || copy(&from, &to));
+            pair(what, "mapping and unmapping both, without a copy", bytes, &mut ours, &mut || {
+                desk.map_and_unmap(&[(first.mem, bytes), (second.mem, bytes)]);
+            });
         } else {
             pair(what, "clEnqueueCopyBuffer", bytes, &mut ours, &mut || {
                 // SAFETY: both buffers are that large; the event is ours.

@@ -257,10 +257,10 @@ impl Kind {
 
     #[inline(always)]
     fn of(dtype: DLDataType) -> Kind {
-        match (dtype.code, dtype.bits, dtype.lanes) {
-            (dtype_code::FLOAT4_E2M1FN, 4, 2) => Kind::Float4Pair,
-            (dtype_code::COMPLEX, 32, 1) => Kind::Complex32,
-            (_, _, 1) => Scalar::of(dtype).map_or(Kind::Other, Kind::Scalar),
+        match (Scalar::of(dtype), dtype.lanes) {
+            (Some(scalar), 1) => Kind::Scalar(scalar),
+            (Some(Scalar::Float4E2m1fn), 2) => Kind::Float4Pair,
+            (None, 1) if (dtype.code, dtype.bits) == (dtype_code::COMPLEX, 32) => Kind::Complex32,
             _ => Kind::Other,
         }
     }
@@ -403,7 +403,7 @@ pub struct Candidate<'a> {
 #[inline(always)]
 pub fn by_device(device: DLDevice) -> u32 {
     // Unknown numbers share the last place, as the type after the last that is known.
-    BY_DEVICE[usize::try_from(device.device_type).map_or(DEVICES - 1, |index| index.min(DEVICES - 1))]
+    BY_DEVICE[(device.device_type as u32 as usize).min(DEVICES - 1)]
 }
 
 /// The consumers that take the tensor without a copy as it stands.
@@ -420,8 +420,11 @@ pub fn accepted_by(tensor: Candidate<'_>) -> u32 {
         )
         & BY_FACTS[(facts.bits() & Facts::ALL) as usize]
         & BY_OFFSET[tensor.byte_offset as usize]
-        & unless(tensor.read_only, READ_ONLY)
-        & unless(tensor.padded, PADDED)
+        & if tensor.read_only || tensor.padded {
+            unless(tensor.read_only, READ_ONLY) & unless(tensor.padded, PADDED)
+        } else {
+            ALL
+        }
 }
 
 /// One of `consumers` that would refuse a new, aligned, writable tensor like this, and why.

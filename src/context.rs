@@ -1,10 +1,13 @@
 //! What calls share: limits of threads and staging memory, and the backends.
 
+use crate::backend::job::most_axes;
 use crate::backend::{self, Backend, Errand, Place, PointerInfo, Streams};
+use crate::convert;
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::dlpack::view::{TensorView, is_host_readable};
 use crate::error::{Error, Result};
-use crate::plan::{ConvertOptions, Plan, Step};
+use crate::layout::{Axis, MAX_NDIM};
+use crate::plan::{ConvertOptions, Plan};
 use crate::report::Route;
 
 /// Limits of a context; the default sets none.
@@ -51,8 +54,8 @@ impl Context {
     }
 
     /// Whether the backends that a plan needs are there and can do it and, where that was asked for,
-    /// whether the source is where its tensor says. Returns the plan's route; between devices, the way that
-    /// only their driver knows. `destination` is None where it is yet to be made.
+    /// whether the source is where its tensor says. Returns what only drivers know: the route, and what memory
+    /// it takes besides. `destination` is None where it is yet to be made.
     #[inline(always)]
     pub(crate) fn admit(
         &self,
@@ -60,29 +63,30 @@ impl Context {
         options: &ConvertOptions,
         source: &TensorView<'_>,
         destination: Option<&TensorView<'_>>,
-    ) -> Result<Route> {
+    ) -> Result<(Route, u64)> {
         if options.verify_pointer {
-            self.verify_pointer(plan.from, source)?;
+            let source = *source;
+            self.verify_pointer(plan.from, &source)?;
         }
         if plan.route == Route::ZeroCopy {
-            return Ok(Route::ZeroCopy);
+            return Ok((Route::ZeroCopy, 0));
         }
-        if plan.steps.contains(&Step::Transfer) {
-            if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {
-                backend::for_device(plan.from)?;
-            }
-            if matches!(plan.route, Route::Upload | Route::Peer | Route::Staged) {
-                backend::for_device(plan.target.device)?;
-            }
+        if matches!(plan.route, Route::Download | Route::Device | Route::Peer | Route::Staged) {
+            backend::for_device(plan.from)?;
         }
-        // A caller's allocator makes pinned memory without us.
-        if plan.steps.contains(&Step::Allocate) && options.allocator.is_none() {
+        if matches!(plan.route, Route::Upload | Route::Peer | Route::Staged) {
+            backend::for_device(plan.target.device)?;
+        }
+        // Memory that is not there is made; pinned memory a caller's allocator makes without us.
+        if destination.is_none() && options.allocator.is_none() {
             backend::for_device(plan.target.device)?;
         }
         if plan.route == Route::Host || source.facts.is_empty() {
-            return Ok(plan.route);
+            return Ok((plan.route, plan.scratch_bytes));
         }
-        self.admit_errand(plan, options, source, destination)
+        // Of copies, so that those that need not be in memory are not.
+        let (plan, source, destination) = (*plan, *source, destination.copied());
+        self.admit_errand(&plan, options, &source, destination.as_ref())
     }
 
     /// Asks the device's backend.
@@ -93,17 +97,20 @@ impl Context {
         options: &ConvertOptions,
         source: &TensorView<'_>,
         destination: Option<&TensorView<'_>>,
-    ) -> Result<Route> {
-        let destination = destination.map(|view| view.place());
+    ) -> Result<(Route, u64)> {
+        let place = destination.map(|view| view.place());
         let errand = Errand {
             source: &source.place(),
-            destination: destination.as_ref(),
+            destination: place.as_ref(),
             target: plan.target.device,
             streams: Streams::of(options),
         };
         let backend = self.transferring(plan)?;
         let Some(receiver) = self.receiving(plan)? else {
-            return backend.admit(&errand, plan.route);
+            let route = backend.admit(&errand, plan.route)?;
+            let mut room = [Axis::default(); most_axes(MAX_NDIM)];
+            let job = convert::foreseen(self, plan, options, source, destination, &mut room);
+            return Ok((route, plan.scratch_bytes + backend.scratch(&errand, &job)?));
         };
         let (before, after) = errand.streams.through_host();
         let host = backend::host::DEVICE;
@@ -112,7 +119,7 @@ impl Context {
         let middle =
             Place { device: host, data: 0, byte_offset: 0, begin: 0, end: 0, dense: true, fresh: false };
         receiver.admit(&Errand { source: &middle, streams: after, ..errand }, Route::Upload)?;
-        Ok(Route::Staged)
+        Ok((Route::Staged, plan.scratch_bytes))
     }
 
     /// The backend that takes over on the host what the one of [`Context::transferring`] has brought there.

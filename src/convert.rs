@@ -7,10 +7,11 @@ use crate::backend::{self, Backend, Memory, Place, Streams, Transfer, Wanted};
 use crate::context::Context;
 use crate::dlpack::managed::{Keep, Managed, Parts, release};
 use crate::dlpack::raw::{
-    DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+    DLDevice, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, device_type,
 };
 use crate::dlpack::view::{TensorView, is_host_readable};
-use crate::dtype::{Casting, Storage};
+use crate::dtype::{Casting, Storage, is_subbyte};
 use crate::error::{Error, Result};
 use crate::layout::{self, Axis, MAX_NDIM, Order};
 use crate::plan::{self, ConvertOptions, NEW_MEMORY_ALIGNMENT, Plan};
@@ -20,7 +21,7 @@ use crate::report::{Report, Route};
 #[inline(always)]
 pub fn plan(context: &Context, source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     let mut plan = plan::convert(source, options)?;
-    plan.route = context.admit(&plan, options, source, None)?;
+    (plan.route, plan.scratch_bytes) = context.admit(&plan, options, source, None)?;
     Ok(plan)
 }
 
@@ -36,7 +37,8 @@ pub unsafe fn convert(
     view: &TensorView<'_>,
     options: &ConvertOptions,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
-    let plan = plan(context, view, options)?;
+    let mut plan = plan::convert(view, options)?;
+    (plan.route, plan.scratch_bytes) = context.admit(&plan, options, view, None)?;
     let report = Report::from(&plan);
     if plan.route == Route::ZeroCopy {
         let result = Managed::allocate(view.shape.len())?;
@@ -52,8 +54,10 @@ pub unsafe fn convert(
         };
         return Ok((result.finish(parts, Keep::Versioned(source)), report));
     }
+    // Copies, so that those that need not be in memory are not.
+    let (plan, view) = (plan, *view);
     // SAFETY: the view is readable, as the caller says.
-    let result = unsafe { copied(context, view, &plan, options, true)? };
+    let result = unsafe { copied(context, &view, &plan, options, true)? };
     // SAFETY: the caller gave it up, and its data is no longer read.
     unsafe { release(source.as_ptr()) };
     Ok((result, report))
@@ -69,7 +73,7 @@ pub unsafe fn copy(
     options: &ConvertOptions,
 ) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
     let mut plan = plan::copy(view, options)?;
-    plan.route = context.admit(&plan, options, view, None)?;
+    (plan.route, plan.scratch_bytes) = context.admit(&plan, options, view, None)?;
     // SAFETY: the view is readable, as the caller says.
     Ok((unsafe { copied(context, view, &plan, options, false)? }, Report::from(&plan)))
 }
@@ -86,14 +90,22 @@ pub unsafe fn copy_into(
     options: &ConvertOptions,
 ) -> Result<Report> {
     let mut plan = plan::copy_into(source, destination, options)?;
-    plan.route = context.admit(&plan, options, source, Some(destination))?;
+    (plan.route, plan.scratch_bytes) = context.admit(&plan, options, source, Some(destination))?;
     if !source.facts.is_empty() {
-        let side =
-            Side { dtype: destination.dtype, padded: destination.is_padded(), strides: destination.strides };
+        let (dtype, padded, strides) = (destination.dtype, destination.is_padded(), destination.strides);
+        let side = Side { dtype, padded, strides };
         // SAFETY: the caller vouches for both, and the plan has refused overlap.
         unsafe {
-            transfer(context, &plan, source, side, &destination.place(), Streams::of(options), options)?
-        };
+            let address = destination.address().unwrap_or(0);
+            if let Some(done) = move_on_host(context, &plan, source, side, address, options) {
+                done?;
+            } else {
+                // Copies, so that those that need not be in memory are not.
+                let (plan, source) = (plan, *source);
+                let (place, streams) = (destination.place(), Streams::of(options));
+                transfer(context, &plan, &source, side, &place, streams, options)?;
+            }
+        }
     }
     Ok(Report::from(&plan))
 }
@@ -147,21 +159,64 @@ unsafe fn copied(
             backend::for_device(target.device)?.allocate(&wanted)?
         }
     };
-    let place = Place {
-        device: target.device,
-        data: memory.address(),
-        byte_offset: 0,
-        begin: 0,
-        end: size as i64,
-        dense: !zeroed,
-        fresh: options.allocator.is_none(),
-    };
     let side = Side { dtype: target.dtype, padded: target.padded, strides };
-    let streams = Streams { gives_up, ..Streams::of(options) };
-    // SAFETY: the view is readable, and the memory new and as large as the plan says.
-    unsafe { transfer(context, plan, view, side, &place, streams, options)? };
     parts.data = memory.address();
+    // SAFETY: the view is readable, and the memory new and as large as the plan says.
+    unsafe {
+        if let Some(done) = move_on_host(context, plan, view, side, parts.data, options) {
+            done?;
+        } else {
+            let place = Place {
+                device: target.device,
+                data: parts.data,
+                byte_offset: 0,
+                begin: 0,
+                end: size as i64,
+                dense: !zeroed,
+                fresh: options.allocator.is_none(),
+            };
+            let streams = Streams { gives_up, ..Streams::of(options) };
+            transfer(context, plan, view, side, &place, streams, options)?;
+        }
+    }
     Ok(result.finish(parts, Keep::Memory(memory)))
+}
+
+/// Moves the elements of a view, which is not empty, within the host's own memory, to an address: there is no
+/// driver to ask and no stream to order it by. None: a device has a part in it, and nothing was moved.
+///
+/// # Safety
+/// As [`transfer`].
+#[inline(always)]
+unsafe fn move_on_host(
+    context: &Context,
+    plan: &Plan,
+    view: &TensorView<'_>,
+    destination: Side<'_>,
+    address: u64,
+    options: &ConvertOptions,
+) -> Option<Result<()>> {
+    let is_host = |device: DLDevice| device.device_type == device_type::CPU;
+    if !is_host(plan.from) || !is_host(plan.target.device) {
+        return None;
+    }
+    let source = view.address().unwrap_or(0);
+    // What stays as it lies is one row, for which a job takes longer to make than a small one to copy.
+    let stays = view.facts.is_dense()
+        && view.dtype == destination.dtype
+        && !is_subbyte(view.dtype)
+        && view.num_bytes < backend::host::ONE_THREAD
+        && view.strides.iter().eq(destination.strides);
+    // SAFETY: as the caller says; dense elements fill these bytes on both sides.
+    unsafe {
+        if stays {
+            backend::host::copy_bytes(source, address, view.num_bytes);
+            return Some(Ok(()));
+        }
+        let side = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
+        let job = Job { context, shape: view.shape, options };
+        Some(job.each(side, destination, |job| backend::host::run(job, source, address)))
+    }
 }
 
 /// Moves the elements of a view, which is not empty.
@@ -189,6 +244,45 @@ unsafe fn transfer(
     }
 }
 
+/// A job between two sides, with the limits of a context.
+fn job<'r>(
+    context: &Context,
+    options: &ConvertOptions,
+    shape: &[i64],
+    (source, destination): (Side<'_>, Side<'_>),
+    room: &'r mut [Axis],
+) -> Transfer<'r> {
+    let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
+    let mut job = Transfer::new(shape, source, destination, rules, room);
+    job.threads = context.options().num_threads;
+    job.staging_bytes = context.options().staging_bytes;
+    job
+}
+
+/// The job of a plan, before there is a result to do it for; of a view that is not empty.
+pub(crate) fn foreseen<'r>(
+    context: &Context,
+    plan: &Plan,
+    options: &ConvertOptions,
+    view: &TensorView<'_>,
+    destination: Option<&TensorView<'_>>,
+    room: &'r mut [Axis],
+) -> Transfer<'r> {
+    let target = &plan.target;
+    let mut strides = [0; MAX_NDIM];
+    let strides = &mut strides[..view.shape.len()];
+    let strides = match destination {
+        Some(destination) => destination.strides,
+        None => {
+            layout::dense_strides(view.shape, view.strides, target.order, strides);
+            strides
+        }
+    };
+    let source = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
+    let destination = Side { dtype: target.dtype, padded: target.padded, strides };
+    job(context, options, view.shape, (source, destination), room)
+}
+
 /// What the transfers of a conversion have in common.
 struct Job<'a> {
     context: &'a Context,
@@ -208,28 +302,33 @@ impl Job<'_> {
         (destination, to): (Side<'_>, &Place),
         streams: &Streams,
     ) -> Result<()> {
+        // SAFETY: as the caller says.
+        self.each(source, destination, |job| unsafe { backend.transfer(job, from, to, streams) })
+    }
+
+    /// Has each job run that moves the elements from one side to the other.
+    #[inline(always)]
+    fn each(
+        &self,
+        source: Side<'_>,
+        destination: Side<'_>,
+        run: impl Fn(&Transfer<'_>) -> Result<()>,
+    ) -> Result<()> {
         let (shape, options) = (self.shape, self.options);
-        let rules = Rules { saturate: options.saturate, exact: options.casting == Casting::Exact };
-        let run = |room: &mut [Axis]| {
-            // SAFETY: as the caller says.
-            unsafe {
-                if source.dtype != destination.dtype
-                    && let Some(job) = Transfer::clearing(shape, destination, room)
-                {
-                    backend.transfer(&job, from, to, streams)?;
-                }
-                let mut job = Transfer::new(shape, source, destination, rules, room);
-                job.threads = self.context.options().num_threads;
-                job.staging_bytes = self.context.options().staging_bytes;
-                backend.transfer(&job, from, to, streams)
+        let each = |room: &mut [Axis]| {
+            if source.dtype != destination.dtype
+                && let Some(job) = Transfer::clearing(shape, destination, room)
+            {
+                run(&job)?;
             }
+            run(&job(self.context, options, shape, (source, destination), room))
         };
         // Room for as many axes as most tensors have costs less to clear.
         const FEW: usize = 8;
         if shape.len() <= FEW {
-            run(&mut [Axis::default(); most_axes(FEW)])
+            each(&mut [Axis::default(); most_axes(FEW)])
         } else {
-            run(&mut [Axis::default(); most_axes(MAX_NDIM)])
+            each(&mut [Axis::default(); most_axes(MAX_NDIM)])
         }
     }
 

@@ -185,23 +185,30 @@ pub struct Storage {
 
 impl Storage {
     /// Elements of less than a byte are packed unless `padded`; all others take whole bytes.
+    #[inline]
     pub fn of(dtype: DLDataType, padded: bool) -> Storage {
         let bits = u64::from(dtype.bits) * u64::from(dtype.lanes);
-        Storage { bits: if is_subbyte(dtype) && !padded { bits } else { bits.next_multiple_of(8) } }
+        Storage { bits: if is_subbyte(dtype) && !padded { bits } else { (bits + 7) & !7 } }
     }
 
     /// Bytes of so many elements, packed ones packed; None where they do not fit 63 bits.
+    #[inline(always)]
     pub fn num_bytes(self, num_elements: i64) -> Option<u64> {
+        if self.is_bytes() {
+            return num_elements.checked_mul(self.bytes() as i64).map(|bytes| bytes as u64);
+        }
         let bits = u128::from(num_elements.unsigned_abs()) * u128::from(self.bits);
         i64::try_from(bits.div_ceil(8)).ok().map(i64::unsigned_abs)
     }
 
     /// Whether each element starts at a byte.
+    #[inline]
     pub fn is_bytes(self) -> bool {
         self.bits.is_multiple_of(8)
     }
 
     /// Bytes of an element; only where [`Storage::is_bytes`].
+    #[inline]
     pub fn bytes(self) -> u64 {
         debug_assert!(self.is_bytes());
         self.bits / 8

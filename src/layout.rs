@@ -149,20 +149,23 @@ impl Facts {
             if extent == 1 {
                 continue;
             }
-            f_contiguous &= stride == step;
-            step = step.wrapping_mul(extent);
-            broadcast |= stride == 0;
-            negative |= stride < 0;
+            if f_contiguous {
+                f_contiguous = stride == step;
+                step = step.wrapping_mul(extent);
+            }
             let reach = (extent - 1).checked_mul(stride)?;
-            if reach < 0 {
-                lowest = lowest.checked_add(reach)?;
-            } else {
+            if stride > 0 {
                 highest = highest.checked_add(reach)?;
+            } else {
+                broadcast |= stride == 0;
+                negative |= stride < 0;
+                lowest = lowest.checked_add(reach)?;
             }
         }
-        let overlapping = !f_contiguous && (broadcast || overlaps_itself(shape, strides));
-        // All elements distinct and their range no longer than their number: no gap.
-        let dense = !overlapping && !negative && highest == count - 1;
+        // Where the range of elements is as long as their number, all are distinct or some meet: no gap.
+        let full = !negative && highest == count - 1;
+        let dense = f_contiguous || full && follow_each_other(shape, strides, count);
+        let overlapping = !dense && (broadcast || overlaps_itself(shape, strides));
         let bit = |holds: bool, bit: u32| if holds { bit } else { 0 };
         let bits = bit(f_contiguous, Facts::F_CONTIGUOUS)
             | bit(dense, Facts::DENSE)
@@ -234,10 +237,14 @@ impl<'a> Folded<'a> {
                 axis.source = -axis.source;
                 axis.destination = -axis.destination;
             }
-            room[len] = axis;
+            let mut at = len;
+            while at > 0 && room[at - 1].destination < axis.destination {
+                room[at] = room[at - 1];
+                at -= 1;
+            }
+            room[at] = axis;
             len += 1;
         }
-        insertion_sort(&mut room[..len], |a, b| a.destination >= b.destination);
         let mut kept = 0;
         for index in 1..len {
             let inner = room[index];
@@ -254,9 +261,28 @@ impl<'a> Folded<'a> {
     }
 }
 
+/// Whether each axis, in some order, begins where the one before it ends, and so for all `count` elements.
+fn follow_each_other(shape: &[i64], strides: &[i64], count: i64) -> bool {
+    let mut step = 1;
+    while step != count {
+        let mut axes = shape.iter().zip(strides);
+        // It is longer than 1, so that each is found once at most.
+        let Some((extent, _)) = axes.find(|(extent, stride)| **stride == step && **extent > 1) else {
+            return false;
+        };
+        step *= extent;
+    }
+    true
+}
+
 /// Whether two indices share an element, exactly where that is cheap to know, else "yes". The reach of
 /// the strides fits 63 bits on either side.
 fn overlaps_itself(shape: &[i64], strides: &[i64]) -> bool {
+    // As they are, which for most tensors is by falling stride.
+    let long = shape.iter().zip(strides).rev().filter(|(extent, _)| **extent > 1);
+    if are_nested(long.map(|(extent, stride)| (stride.unsigned_abs(), (extent - 1) as u64))) {
+        return false;
+    }
     // Room for as many axes as most tensors have costs less to clear.
     const FEW: usize = 8;
     if shape.len() <= FEW {
@@ -276,17 +302,19 @@ fn overlaps_within(shape: &[i64], strides: &[i64], axes: &mut [(u64, u64)]) -> b
     }
     let axes = &mut axes[..len];
     insertion_sort(axes, |a, b| a.0 <= b.0);
-    // Each axis steps over all that the smaller ones reach: no two indices can meet.
-    let mut reach = 0u64;
-    let nested = axes.iter().all(|&(stride, last)| {
+    !are_nested(axes.iter().copied()) && meets_itself(axes)
+}
+
+/// Whether each axis, a stride and the highest index, steps over all that the ones before it reach, which fits
+/// 64 bits: then no two indices can meet.
+#[inline(always)]
+fn are_nested(mut axes: impl Iterator<Item = (u64, u64)>) -> bool {
+    let mut reach = 0;
+    axes.all(|(stride, last)| {
         let steps_over = stride > reach;
-        reach = reach.saturating_add(stride.saturating_mul(last));
+        reach += stride * last;
         steps_over
-    });
-    if nested {
-        return false;
-    }
-    meets_itself(axes)
+    })
 }
 
 /// Whether two indices share an element of axes that do not step over each other.

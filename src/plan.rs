@@ -298,7 +298,7 @@ pub fn copy_into(
     if source_ndim != destination_ndim {
         return Err(Error::NdimDiffers { source_ndim, destination_ndim });
     }
-    if let Some(axis) = (0..source_ndim).find(|axis| source.shape[*axis] != destination.shape[*axis]) {
+    if let Some(axis) = source.shape.iter().zip(destination.shape).position(|(a, b)| a != b) {
         let (source_extent, destination_extent) = (source.shape[axis], destination.shape[axis]);
         return Err(Error::ShapeDiffers { axis, source_extent, destination_extent });
     }
@@ -321,7 +321,7 @@ pub fn copy_into(
     let bits = Reasons::REQUESTED
         | differs(Reasons::DEVICE, !same_memory(from, to))
         | differs(Reasons::DTYPE, source.dtype != destination.dtype)
-        | differs(Reasons::LAYOUT, source.strides != destination.strides);
+        | differs(Reasons::LAYOUT, !source.has_strides_of(destination));
     Ok(stopping_over(Plan {
         route: route(from, to),
         reasons: bits,
@@ -407,7 +407,7 @@ fn target_device(source: &TensorView<'_>, options: &ConvertOptions) -> Result<DL
     let here = place(source.device);
     let device = match options.device {
         Some(device) => place(device),
-        None if options.consumers == 0 => return Ok(here),
+        None if options.consumers & !consumers::by_device(here) == 0 => return Ok(here),
         None => {
             let nearest = [device_type::CPU, device_type::CUDA, device_type::OPENCL];
             let nearest = nearest.map(|device_type| DLDevice { device_type, device_id: 0 });
@@ -461,19 +461,24 @@ fn refused(
 }
 
 /// Whether two tensors that are not empty share memory, as far as addresses tell.
-#[inline]
+#[inline(always)]
 fn meet(a: &TensorView<'_>, b: &TensorView<'_>) -> bool {
+    // Checked to be within the address space when the views were made.
+    let at = |view: &TensorView<'_>, offset| view.data.wrapping_add_signed(offset);
+    let apart = at(a, a.end_offset) <= at(b, b.begin_offset) || at(b, b.end_offset) <= at(a, a.begin_offset);
+    if apart && !a.is_opaque() && !b.is_opaque() {
+        return false;
+    }
+    // Of copies, so that those that need not be in memory are not.
+    let (a, b) = (*a, *b);
+    meet_within(&a, &b)
+}
+
+/// The same, element by element.
+#[cold]
+fn meet_within(a: &TensorView<'_>, b: &TensorView<'_>) -> bool {
     match (a.address(), b.address()) {
         (Some(_), Some(_)) if is_host_readable(a.device) == is_host_readable(b.device) => {
-            // Checked to be within the address space when the views were made.
-            let range = |view: &TensorView<'_>| {
-                let at = |offset| view.data.wrapping_add_signed(offset);
-                at(view.begin_offset)..at(view.end_offset)
-            };
-            let (a_range, b_range) = (range(a), range(b));
-            if a_range.end <= b_range.start || b_range.end <= a_range.start {
-                return false;
-            }
             let extent = |view: &TensorView<'_>| (view.address().unwrap_or_default(), view.storage().bits);
             let ((a_start, a_bits), (b_start, b_bits)) = (extent(a), extent(b));
             let in_bits = |address: u64| i128::from(address) * 8;

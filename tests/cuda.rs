@@ -130,6 +130,19 @@ fn there_and_back() {
     }
 }
 
+fn results_are_aligned() {
+    let bytes = floats(1000);
+    let source = Array::host(&bytes, "float32", &[1000]);
+    for target in [GPU, PINNED, MANAGED] {
+        for alignment in [0u32, 1, 256, 512, 1 << 12, 1 << 20] {
+            let options = ab_convert_options { alignment, ..to_device(target) };
+            let (result, _) = copy(&source, &options).unwrap();
+            assert_eq!(result.data() % u64::from(alignment.max(256)), 0, "{target:?} {alignment}");
+            assert_eq!(peek(result.data(), bytes.len()), bytes, "{target:?} {alignment}");
+        }
+    }
+}
+
 /// Memory of each kind, as source and as result.
 fn every_kind_of_memory() {
     let desk = Desk::new(0);
@@ -210,6 +223,72 @@ fn random_strides() {
     drop(second);
 }
 
+/// Steps that 32 bits do not hold, on either side, with every kernel; shorter ones are `random_strides`'.
+fn long_strides() {
+    let desk = Desk::new(0);
+    const ROWS: i64 = 40;
+    const COLUMNS: i64 = 33;
+    const COUNT: usize = (2 * ROWS * COLUMNS) as usize;
+    let near = desk.buffer(&[0; COUNT * 8]);
+    // SAFETY: it makes memory.
+    let far = unsafe { (cuda::driver().fake_far)(0, COUNT * 8) };
+    let between = (far - near.address) as i64;
+    assert!(between > 1 << 31);
+    let mut random = Random(5);
+    for (from_dtype, to_dtype, casting) in [
+        ("int8", "int8", 0), ("int16", "int16", 0), ("float32", "float32", 0), ("int64", "int64", 0),
+        ("complex128", "complex128", 0), ("int16", "float32", 0), ("uint32", "float16", 0), ("uint64", "float32", 0),
+        ("float32", "int16", 0), ("float64", "float16", 0), ("complex64", "complex128", 0), ("complex64", "int64", 0),
+        ("int8", "int32", AB_CAST_EXACT), ("uint32", "int64", AB_CAST_EXACT), ("uint64", "uint64", AB_CAST_EXACT),
+        ("float16", "float32", AB_CAST_EXACT), ("float64", "float64", AB_CAST_EXACT), ("float32", "float4_e2m1fn", 0),
+    ] {
+        let size = |dtype: &str| usize::from(dtype.parse::<arraybridge::DLDataType>().unwrap().bits);
+        let (from_size, to_bits) = (size(from_dtype) / 8, size(to_dtype));
+        let half = COUNT / 2 * from_size;
+        let bytes: Vec<u8> = (0..COUNT * from_size).map(|_| random.below(256) as u8).collect();
+        for (at, bytes) in [(near.address, &bytes[..half]), (far, &bytes[half..])] {
+            cu!(cuMemcpyHtoD(at, bytes.as_ptr(), half));
+        }
+        let shape = [2, ROWS, COLUMNS];
+        // As it is, transposed, and from the second half to the first one.
+        for (order, rows, columns) in [(1, COLUMNS, 1), (1, 1, ROWS), (-1, COLUMNS, 1)] {
+            let name = format!("{from_dtype} to {to_dtype}, {order} {rows} {columns}");
+            let view = |array: Array, step: i64, size: usize| {
+                let first = if order < 0 { step * size as i64 } else { 0 };
+                array.strided(&[order * step, rows, columns], first as u64)
+            };
+            let options = ab_convert_options { casting, ..with_dtype(options(), to_dtype) };
+            let compact = Array::host(&bytes, from_dtype, &shape);
+            let want = copy(&view(compact, ROWS * COLUMNS, from_size), &ab_convert_options { layout: AB_LAYOUT_C, ..options });
+            let source = Array::new(near.address, GPU, from_dtype, &shape);
+            let source = view(source, between / from_size as i64, from_size);
+            let (got, calls) = log(|| copy(&source, &ab_convert_options { layout: AB_LAYOUT_C, ..options }));
+            let (want, got) = (want.unwrap().0, got.unwrap().0);
+            let want = want.bytes((COUNT * to_bits).div_ceil(8));
+            assert!(peek(got.data(), want.len()) == want, "{name}");
+            assert!(calls.iter().any(|call| call.contains("cuLaunchKernel")), "{name}: {calls:#?}");
+            if to_bits < 8 {
+                continue;
+            }
+            // And to where it is spread out.
+            let to_size = to_bits / 8;
+            let compact = Array::new(got.data(), GPU, to_dtype, &shape);
+            let spread = Array::new(near.address, GPU, to_dtype, &shape);
+            let spread = view(spread, between / to_size as i64, to_size);
+            if COUNT / 2 * to_size <= COUNT * 8 {
+                copy_into(&compact, &spread, &calls::options()).unwrap();
+                let kept = ab_convert_options { layout: AB_LAYOUT_C, ..to_device(GPU) };
+                let (back, _) = copy(&spread, &ab_convert_options { copy: AB_COPY_ALWAYS, ..kept }).unwrap();
+                assert!(peek(back.data(), want.len()) == want, "{name}: spread out");
+                for (at, bytes) in [(near.address, &bytes[..half]), (far, &bytes[half..])] {
+                    cu!(cuMemcpyHtoD(at, bytes.as_ptr(), half));
+                }
+            }
+        }
+    }
+    cu!(cuMemFree(far));
+}
+
 /// More than the ring of pinned slots holds, gathered and cast on the way.
 fn large_transfers() {
     const ROWS: i64 = 500;
@@ -242,6 +321,76 @@ fn large_transfers() {
     assert_eq!(count("cuMemHost") + count("cuMemAllocHost"), 0, "{calls:#?}");
     assert_eq!(count("cuStreamCreate") + count("cuModuleLoad"), 0, "{calls:#?}");
     assert!(count("cuMemAlloc") <= 2, "{calls:#?}");
+}
+
+/// What a tensor says its memory is may be less than it is: pinned, registered and managed memory is copied from
+/// and to where it lies, and nothing goes through the ring.
+fn memory_is_used_as_what_it_is() {
+    const SIZE: usize = 300_000;
+    let desk = Desk::new(0);
+    let bytes: Vec<u8> = (0..SIZE).map(|at| (at % 241) as u8).collect();
+    let mut plain = bytes.clone();
+    let (pinned, managed) = (desk.pinned(&bytes), desk.managed(&bytes));
+    cu!(cuMemHostRegister(plain.as_mut_ptr() as u64, SIZE, 0));
+    let target = desk.buffer(&[0; SIZE]);
+    let on_device = Array::new(target.address, GPU, "uint8", &[SIZE as i64]);
+    for (what, address, device) in [
+        ("pinned", pinned.address, CPU),
+        ("registered", plain.as_ptr() as u64, CPU),
+        ("managed", managed.address, CPU),
+        ("registered, said to be pinned", plain.as_ptr() as u64, PINNED),
+    ] {
+        let host = Array::new(address, device, "uint8", &[SIZE as i64]);
+        for up in [true, false] {
+            let (from, to) = if up { (&host, &on_device) } else { (&on_device, &host) };
+            cu!(cuMemsetD8Async(if up { target.address } else { address }, 3, SIZE, null_mut()));
+            if !up {
+                cu!(cuMemcpyHtoD(target.address, bytes.as_ptr(), SIZE));
+            }
+            let (_, calls) = log(|| copy_into(from, to, &options()).unwrap());
+            let copies: Vec<_> = calls.iter().filter(|call| call.starts_with("cuMemcpy")).collect();
+            assert_eq!(copies.len(), 1, "{what}: {calls:#?}");
+            assert!(!calls.iter().any(|call| call.starts_with("cuMemHostAlloc")), "{what}: {calls:#?}");
+            assert!(peek(if up { target.address } else { address }, SIZE) == bytes, "{what}, up {up}");
+        }
+    }
+    // Half of it is not registered: that is no pinned memory.
+    cu!(cuMemHostUnregister(plain.as_ptr() as u64));
+    cu!(cuMemHostRegister(plain.as_mut_ptr() as u64, SIZE / 2, 0));
+    let host = Array::host(&plain, "uint8", &[SIZE as i64]);
+    let (_, calls) = log(|| copy_into(&host, &on_device, &options()).unwrap());
+    assert!(!calls.iter().any(|call| call.contains("pageable")), "{calls:#?}");
+    assert!(target.bytes() == plain);
+    cu!(cuMemHostUnregister(plain.as_ptr() as u64));
+}
+
+/// Small ones go with the command, and pin nothing; large ones stay within what a context allows.
+fn what_transfers_pin() {
+    let bytes: Vec<u8> = (0..600_000u32).map(|at| (at % 239) as u8).collect();
+    let pinned = |calls: &[String]| -> u64 {
+        let size = |call: &String| -> Option<u64> {
+            call.strip_prefix("cuMemHostAlloc ")?.split(' ').next()?.parse().ok()
+        };
+        calls.iter().filter_map(size).sum()
+    };
+    for (limit, size) in [(192 << 10, 4), (192 << 10, 60_000), (192 << 10, 600_000), (100 << 10, 600_000)] {
+        let context = context(limit);
+        let source = Array::host(&bytes[..size as usize], "uint8", &[size]);
+        let ((), calls) = log(|| {
+            for _ in 0..2 {
+                let (there, _) = copy_in(context, &source, &to_device(GPU)).unwrap();
+                let on_device = Array::new(there.data(), GPU, "uint8", &[size]);
+                let (back, _) = copy_in(context, &on_device, &to_device(CPU)).unwrap();
+                assert!(back.bytes(size as usize) == &bytes[..size as usize]);
+            }
+        });
+        let all = pinned(&calls);
+        if size <= 64 << 10 {
+            assert_eq!(all, 0, "{limit} {size}: {calls:#?}");
+        } else {
+            assert!(all > 0 && all <= limit, "{limit} {size}: {all}");
+        }
+    }
 }
 
 fn zero_copy_asks_no_driver() {
@@ -433,6 +582,38 @@ fn asynchronous_calls_return_at_once() {
     }
 }
 
+/// To memory of the host's own: readable once the stream has been waited for.
+fn asynchronous_to_the_host() {
+    let desk = Desk::new(0);
+    let bytes = floats(40_000);
+    let stream = desk.stream(false);
+    let source = desk.buffer(&vec![1; bytes.len()]);
+    let pinned = desk.pinned(&bytes);
+    for strides in [[200, 1], [1, 200]] {
+        // Still on its way when the call is made.
+        cu!(cuMemcpyHtoDAsync(source.address, pinned.address as *const u8, bytes.len(), stream));
+        let array = Array::new(source.address, GPU, "float32", &[200, 200]).strided(&strides, 0);
+        let options = asynchronous(on_streams(number(stream), number(stream), to_device(CPU)));
+        let (result, _) = copy(&array, &options).unwrap();
+        cu!(cuStreamSynchronize(stream));
+        let host = Array::host(&bytes, "float32", &[200, 200]).strided(&strides, 0);
+        let (want, _) = copy(&host, &to_device(CPU)).unwrap();
+        assert!(result.bytes(bytes.len()) == want.bytes(bytes.len()), "{strides:?}");
+        cu!(cuMemsetD8Async(source.address, 1, bytes.len(), stream));
+    }
+    cu!(cuStreamDestroy(stream));
+}
+
+fn numbers_that_are_no_streams() {
+    let bytes = floats(4);
+    let source = Array::host(&bytes, "float32", &[4]);
+    for (name, from, to) in [("options.src_stream", -2, 0), ("options.dst_stream", 0, i64::MIN)] {
+        let (status, _, message) = copy(&source, &on_streams(from, to, to_device(GPU))).err().unwrap();
+        assert_eq!(status, AB_E_INVALID_ARGUMENT, "{message}");
+        assert!(message.contains(name) && message.contains(&(from.min(to)).to_string()), "{message}");
+    }
+}
+
 /// A result that is deleted while work on it is in its stream: the memory outlives that work.
 fn results_are_freed_in_order() {
     let desk = Desk::new(0);
@@ -482,6 +663,29 @@ fn capture_is_safe() {
             cu!(cuGraphExecDestroy(exec));
             cu!(cuGraphDestroy(graph));
         }
+    }
+    // A result is made while its work is captured, and filled each time.
+    for (strides, dtype) in [([32, 1], "float32"), ([1, 32], "float16")] {
+        let array = Array::new(source.address, GPU, "float32", &[32, 32]).strided(&strides, 0);
+        let options = with_dtype(asynchronous(on_streams(number(stream), number(stream), options())), dtype);
+        let options = ab_convert_options { copy: AB_COPY_ALWAYS, layout: AB_LAYOUT_C, ..options };
+        let (mut graph, mut exec) = (null_mut(), null_mut());
+        cu!(cuStreamBeginCapture(stream, 0));
+        let (result, _) = copy(&array, &options).unwrap();
+        cu!(cuStreamEndCapture(stream, &mut graph));
+        cu!(cuGraphInstantiate(&mut exec, graph, 0));
+        for values in [&other, &bytes] {
+            cu!(cuMemcpyHtoD(source.address, values.as_ptr(), 4096));
+            cu!(cuGraphLaunch(exec, second));
+            cu!(cuStreamSynchronize(second));
+            let host = Array { data: values.as_ptr() as u64, device: CPU, ..array.clone() };
+            let on_host = ab_convert_options { copy: AB_COPY_ALWAYS, layout: AB_LAYOUT_C, ..with_dtype(calls::options(), dtype) };
+            let (want, _) = copy(&host, &on_host).unwrap();
+            let size = if dtype == "float32" { 4096 } else { 2048 };
+            assert_eq!(peek(result.data(), size), want.bytes(size), "{dtype}");
+        }
+        cu!(cuGraphExecDestroy(exec));
+        cu!(cuGraphDestroy(graph));
     }
     // What cannot be captured is refused, and the capture goes on.
     let options = asynchronous(on_streams(0, number(stream), to_device(GPU)));

@@ -30,6 +30,38 @@ fn on_the_fake_driver() {
     }
 }
 
+/// Memory that runs out at every allocation in turn (tests/fault/cuda/exhausted.c), on every way.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn every_allocation_fails_in_turn() {
+    let driver = folder(12080, &[]);
+    let program = driver.join("exhausted");
+    let mut cc = common::cc();
+    cc.arg("-std=gnu11").args(common::WARNINGS).args(["-g", "-Wno-unused-function", "-pthread", "-I"]);
+    cc.arg(common::include()).arg(cuda::sources().join("exhausted.c")).arg("-o").arg(&program).arg("-ldl");
+    common::succeed_silently(&mut cc);
+    for (scenario, variables) in [
+        ("up_and_down", [("FAKE_CUDA_P2P", "1")].as_slice()),
+        ("small_ways", &[]),
+        ("device_ways", &[]),
+        ("device_ways", &[("FAKE_CUDA_POOLS", "0")]),
+        ("peer_ways", &[]),
+        ("peer_ways", &[("FAKE_CUDA_P2P", "0")]),
+        ("kinds_of_memory", &[]),
+        ("lists", &[]),
+    ] {
+        let mut command = std::process::Command::new(&program);
+        command.arg(common::library("so")).arg(scenario).envs(variables.iter().copied());
+        // Another driver's allocations are not ours to judge.
+        command.env("OCL_ICD_VENDORS", "/nonexistent").env("LD_LIBRARY_PATH", &driver);
+        let out = command.output().unwrap();
+        let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        let name = format!("{scenario} {variables:?}");
+        assert!(out.status.success() && stderr.is_empty(), "{name}: {}\n{stdout}{stderr}", out.status);
+        print!("{name}: {stdout}");
+    }
+}
+
 /// Neither reaches the other's memory: the data goes through the host, whatever happens to it on its way.
 #[test]
 #[ignore = "run by on_the_fake_driver"]

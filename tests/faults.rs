@@ -37,4 +37,5 @@ fn survive(scenarios: &[&str]) {
 fn every_allocation_fails_in_turn() {
     survive(&["shares", "wraps", "small", "contexts", "without"]);
     survive(&["medium", "large", "aligned", "transposes", "copies_into"]);
+    survive(&["kinds", "kinds_into", "loses", "callers_memory"]);
 }

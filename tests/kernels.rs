@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use arraybridge::DLDataType;
 use arraybridge::backend::host::Host;
 use arraybridge::backend::job::{Rules, Side, most_axes};
-use arraybridge::backend::kernels::{HOST, JOBS, Kernel, Launches, NUMBERS, Params};
+use arraybridge::backend::kernels::{HOST, JOBS, Kernel, Launches, NUMBERS, Params, flags};
 use arraybridge::backend::{Backend, Place, Streams, Transfer};
 use arraybridge::dlpack::raw::DLDevice;
 use arraybridge::layout::Axis;
@@ -76,13 +76,29 @@ impl Bytes {
 
 /// Runs a job's launches. None: there is no kernel. Else whether every value was kept.
 fn run(job: &Transfer<'_>, from: &mut Bytes, from_at: u64, to: &mut Bytes, to_at: u64) -> Option<bool> {
+    let (from, to) = (from.as_mut().as_ptr(), to.as_mut().as_mut_ptr());
+    // SAFETY: the tests' jobs lie within both.
+    unsafe { run_at(job, (from, from_at), (to, to_at), 0) }
+}
+
+/// The same at addresses that are multiples of 16, with flags that every launch has.
+///
+/// # Safety
+/// The job lies within what is there.
+unsafe fn run_at(
+    job: &Transfer<'_>,
+    (from, from_at): (*const u8, u64),
+    (to, to_at): (*mut u8, u64),
+    flags: u32,
+) -> Option<bool> {
     let launches = Launches::of(job, from_at, to_at)?;
     let kernel = kernels()[&launches.kernel().name()];
     let mut lost = 0;
     let done = launches.each(|params, groups| {
+        let params = Params { flags: params.flags | flags, ..*params };
         for group in 0..groups {
-            // SAFETY: the job lies within both.
-            unsafe { kernel(group, from.as_mut().as_ptr(), to.as_mut().as_mut_ptr(), &mut lost, *params) };
+            // SAFETY: as the caller says.
+            unsafe { kernel(group, from, to, &mut lost, params) };
         }
         Ok::<(), ()>(())
     });
@@ -310,6 +326,12 @@ fn random_jobs() {
             left += 1;
             continue;
         }
+        // The same with the steps taken for long.
+        let mut wide = Bytes::new(&to);
+        let (a, b) = (from.as_mut().as_ptr(), wide.as_mut().as_mut_ptr());
+        // SAFETY: as above.
+        unsafe { run_at(&job, (a, from_at), (b, to_at), flags::WIDE) };
+        assert_eq!(wide.as_mut(), got.as_mut(), "round {round}");
         let place = |bytes: &mut Bytes, at| Place {
             device: DLDevice { device_type: 1, device_id: 0 },
             data: bytes.as_mut().as_mut_ptr() as u64,
@@ -332,4 +354,61 @@ fn random_jobs() {
     let copies = kinds.keys().filter(|name| name.starts_with("ab_copy")).count();
     assert!(transposes > 8 && copies == 5 && kinds.contains_key("ab_pack_bits"), "{kinds:?}");
     assert!(left < 300, "{left} left to the host");
+}
+
+/// Steps that 32 bits do not hold, in memory of which next to nothing is there.
+#[cfg(target_os = "linux")]
+#[test]
+fn long_steps() {
+    const STEP: usize = (3 << 30) + 4096;
+    const ROWS: usize = 9;
+    const COLUMNS: usize = 20;
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    // SAFETY: new memory.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), ROWS * STEP, protection, flags, -1, 0) };
+    assert_ne!(memory, libc::MAP_FAILED);
+    let memory = memory.cast::<u8>();
+    for (from, to) in [
+        ("int8", "int8"),
+        ("float16", "float16"),
+        ("int32", "int32"),
+        ("int16", "float32"),
+        ("float64", "int8"),
+    ] {
+        let (from, to): (DLDataType, DLDataType) = (from.parse().unwrap(), to.parse().unwrap());
+        let (size, to_size) = (usize::from(from.bits / 8), usize::from(to.bits / 8));
+        let mut near = vec![0u8; ROWS * COLUMNS * size];
+        for (at, byte) in near.iter_mut().enumerate() {
+            *byte = (at * 37 % 251) as u8;
+        }
+        for row in 0..ROWS {
+            let bytes = &near[row * COLUMNS * size..][..COLUMNS * size];
+            // SAFETY: the row lies within the memory.
+            unsafe { memory.add(row * STEP).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+        let (rows, columns, step) = (ROWS as i64, COLUMNS as i64, (STEP / size) as i64);
+        for (shape, compact, long, strides) in [
+            ([rows, columns], [columns, 1], [step, 1], [columns, 1]),
+            ([columns, rows], [1, columns], [1, step], [rows, 1]),
+        ] {
+            let side = |strides| Side { dtype: from, padded: false, strides };
+            let target = Side { dtype: to, padded: false, strides: &strides };
+            let mut results = Vec::new();
+            for (place, strides) in [(near.as_ptr(), &compact), (memory.cast_const(), &long)] {
+                let mut room = [Axis::default(); 4];
+                let job = Transfer::new(&shape, side(strides), target, Rules::default(), &mut room);
+                let mut got = Bytes::new(&vec![0x5a; ROWS * COLUMNS * to_size]);
+                let at = place.align_offset(16);
+                let (place, at) =
+                    if at == 0 { (place, 0) } else { (place.wrapping_sub(16 - at), 16 - at as u64) };
+                // SAFETY: the job lies within both.
+                unsafe { run_at(&job, (place, at), (got.as_mut().as_mut_ptr(), 0), 0) }.unwrap();
+                results.push(got.as_mut().to_vec());
+            }
+            assert_eq!(results[0], results[1], "{from} to {to} {shape:?}");
+        }
+    }
+    // SAFETY: it is ours, and goes once.
+    unsafe { libc::munmap(memory.cast(), ROWS * STEP) };
 }

@@ -257,28 +257,24 @@ fn dozens_of_threads() {
     let soak = Soak { counts, until, large };
     let (send, receive) = sync_channel(200);
     let receive = Mutex::new(receive);
-    let mut warm = None;
-    let mut most = 0;
+    // The most that was resident in each quarter of the time.
+    let mut quarters = [0; 4];
     std::thread::scope(|scope| {
         for number in 0..THREADS {
             let (soak, send, receive) = (&soak, send.clone(), &receive);
             scope.spawn(move || soak.thread(number, &send, receive));
         }
-        // Memory may not grow once everything has been used for a while.
         let (Some(until), Some(seconds)) = (until, seconds) else { return };
         let quarter = Duration::from_secs(seconds) / 4;
-        std::thread::sleep(quarter);
-        let mut highest = 0;
-        while Instant::now() + Duration::from_millis(500) < until {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left < Duration::from_millis(500) {
+                break;
+            }
+            let passed = 4 * quarter - left.min(4 * quarter);
+            let now = &mut quarters[((passed.as_millis() / quarter.as_millis()) as usize).min(3)];
+            *now = resident().unwrap_or(0).max(*now);
             std::thread::sleep(Duration::from_millis(200));
-            highest = highest.max(resident().unwrap_or(0));
-            // The highest of the second quarter, and of the last.
-            if warm.is_none() && until.saturating_duration_since(Instant::now()) < 2 * quarter {
-                warm = Some(std::mem::take(&mut highest));
-            }
-            if until.saturating_duration_since(Instant::now()) < quarter {
-                most = most.max(resident().unwrap_or(0));
-            }
         }
     });
     drop((send, receive));
@@ -286,9 +282,12 @@ fn dozens_of_threads() {
     assert_eq!(count(&counts.owners), count(&counts.told));
     assert_eq!(count(&counts.allocated), count(&counts.deallocated));
     assert!(count(&counts.owners) > 0 && count(&counts.allocated) > 0);
-    if let Some(warm) = warm {
+    if seconds.is_some() {
         let rounds = counts.rounds.load(Ordering::Relaxed);
-        println!("{rounds} rounds of {THREADS} threads; {} then {} KiB resident", warm >> 10, most >> 10);
+        let kib = quarters.map(|most| most >> 10);
+        println!("{rounds} rounds of {THREADS} threads; KiB resident at most in each quarter: {kib:?}");
+        // Memory may not grow once everything has been used for a while.
+        let [_, warm, _, most] = quarters;
         assert!(most <= warm + warm / 4 + (8 << 20), "memory has grown from {warm} to {most} bytes");
     }
 }

@@ -10,7 +10,11 @@ mod memory;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
+mod prefault;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
 mod rectangle;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod shared;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 mod staging;
 
@@ -178,6 +182,12 @@ pub trait Backend: Sync {
         Ok(route)
     }
 
+    /// Memory besides source and result that a job of an errand takes at most, in bytes.
+    fn scratch(&self, errand: &Errand<'_>, job: &Transfer<'_>) -> Result<u64> {
+        let _ = (errand, job);
+        Ok(0)
+    }
+
     /// Whether a tensor that is not empty is where it says, by what the driver knows of its handle.
     /// Addresses are [`Backend::detect_pointer`]'s.
     fn verify(&self, place: &Place) -> Result<()> {
@@ -215,6 +225,10 @@ pub fn all() -> &'static [&'static dyn Backend] {
     &[&host::Host, CUDA, OPENCL]
 }
 
+/// Why a backend cannot be used just now, though perhaps it can later: what starts it found no memory.
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+const NO_MEMORY: &str = "there is no memory left to start it";
+
 /// The backend that serves a device, if it is usable here.
 pub fn for_device(device: DLDevice) -> Result<&'static dyn Backend> {
     let backend = all().iter().find(|backend| backend.serves(device.device_type));
@@ -224,6 +238,8 @@ pub fn for_device(device: DLDevice) -> Result<&'static dyn Backend> {
     }
     match backend.available() {
         Ok(()) => Ok(backend),
+        #[cfg(any(feature = "cuda", feature = "opencl"))]
+        Err(NO_MEMORY) => Err(Error::OutOfMemory { device: host::DEVICE, bytes: 0, alignment: 1 }),
         Err(why) => Err(Error::Unavailable { backend: backend.name(), device, why }),
     }
 }

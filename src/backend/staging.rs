@@ -10,13 +10,14 @@
 //! have waited for whatever its own copies wait for. A slot whose copy may still be on its way is never
 //! used or freed again.
 
-use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::host::{self, Host, threads};
 use super::job::{Transfer, Work};
+use super::prefault::prefault;
+use super::shared::{Shared, list, reserve};
 use super::{Backend, Place, Streams};
 use crate::error::Result;
 use crate::layout::{Axis, Folded, MAX_NDIM};
@@ -44,7 +45,7 @@ const SLOTS_OF_THREAD: usize = 2;
 const KEPT: usize = 4;
 
 /// The rings of a device: contexts of one limit share one.
-pub struct Rings<S>(Mutex<Vec<Arc<Ring<S>>>>);
+pub struct Rings<S>(Mutex<Vec<Shared<Ring<S>>>>);
 
 impl<S: Slot> Default for Rings<S> {
     fn default() -> Rings<S> {
@@ -59,25 +60,46 @@ impl<S: Slot> Rings<S> {
     }
 
     /// The ring of a limit in bytes; 0: the default.
-    pub fn of(&self, limit: u64) -> Arc<Ring<S>> {
+    pub fn of(&self, limit: u64) -> Result<Shared<Ring<S>>> {
         let limit = if limit == 0 { DEFAULT_BYTES } else { limit };
         let mut unused = None;
         let mut rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ring) = rings.iter().find(|ring| ring.limit == limit) {
-            return ring.clone();
+            return Ok(ring.clone());
         }
+        reserve(&mut rings, 1)?;
+        let ring = Shared::new(Ring::new(limit))?;
         if rings.len() >= KEPT
-            && let Some(index) = rings.iter().position(|ring| Arc::strong_count(ring) == 1)
+            && let Some(index) = rings.iter().position(|ring| ring.owners() == 1)
         {
             unused = Some(rings.remove(index));
         }
-        let ring = Arc::new(Ring::new(limit));
         rings.push(ring.clone());
         // Its slots are freed without the lock.
         drop(rings);
         drop(unused);
-        ring
+        Ok(ring)
     }
+}
+
+/// Bytes of a slot of a ring of so many bytes.
+fn slot_bytes(limit: u64) -> u64 {
+    (limit / SLOTS).clamp(SMALLEST, SLOT_BYTES).min(limit)
+}
+
+/// Bytes of the slots that a job takes at most, whose elements are packed to so many bytes, and its parts.
+/// None: it cannot cross.
+pub fn slots_for<'a>(job: &Transfer<'a>, size: u64) -> Option<(u64, Parts<'a>)> {
+    let limit = if job.staging_bytes == 0 { DEFAULT_BYTES } else { job.staging_bytes };
+    let bytes = slot_bytes(limit);
+    let parts = Parts::of(job, size, usize::try_from(bytes).ok()?)?;
+    let slots = slots_of(parts.count, workers(parts.count, job.threads)) as u64;
+    Some((slots.min(limit / bytes) * bytes, parts))
+}
+
+/// Bytes of one slot of a ring of so many, as in [`Transfer`].
+pub fn one_slot(limit: u64) -> u64 {
+    slot_bytes(if limit == 0 { DEFAULT_BYTES } else { limit })
 }
 
 /// Slots that callers take and give back.
@@ -103,7 +125,7 @@ struct State<S> {
 
 impl<S: Slot> Ring<S> {
     fn new(limit: u64) -> Ring<S> {
-        let bytes = (limit / SLOTS).clamp(SMALLEST, SLOT_BYTES).min(limit);
+        let bytes = slot_bytes(limit);
         let state = Mutex::new(State { free: Vec::new(), made: 0, lost: 0 });
         let most = usize::try_from(limit / bytes).unwrap_or(usize::MAX);
         Ring { limit, slot_bytes: bytes as usize, most, state, freed: Condvar::new() }
@@ -120,64 +142,72 @@ impl<S: Slot> Ring<S> {
 
     /// Takes at least one slot and at most `wanted`; waits while all are taken. `make` makes one of so many
     /// bytes. None: there are none to be had.
-    pub fn take(self: &Arc<Self>, wanted: usize, make: impl Fn(usize) -> Result<S>) -> Option<Lease<S>> {
-        let wanted = wanted.clamp(1, self.most);
-        let mut state = self.state();
+    pub fn take(
+        ring: &Shared<Self>,
+        wanted: usize,
+        make: impl Fn(usize) -> Result<S>,
+    ) -> Result<Option<Lease<S>>> {
+        let wanted = wanted.clamp(1, ring.most);
+        let mut slots = list(wanted)?;
+        let mut state = ring.state();
         loop {
+            // So that they can be given back, whatever happens.
+            let more = state.made.saturating_add(wanted).min(ring.most) - state.free.len();
+            reserve(&mut state.free, more)?;
             let left = state.free.len().saturating_sub(wanted);
-            let slots = state.free.split_off(left);
-            let mut missing = (wanted - slots.len()).min(self.most - state.made);
+            slots.extend(state.free.drain(left..));
+            let mut missing = (wanted - slots.len()).min(ring.most - state.made);
             if !slots.is_empty() || missing > 0 {
                 state.made += missing;
                 drop(state);
-                let mut lease = Lease { ring: self.clone(), slots };
+                let mut lease = Lease { ring: ring.clone(), slots };
                 while missing > 0
-                    && let Ok(slot) = make(self.slot_bytes)
+                    && let Ok(slot) = make(ring.slot_bytes)
                 {
                     lease.slots.push(slot);
                     missing -= 1;
                 }
                 if missing > 0 {
-                    self.state().made -= missing;
-                    self.freed.notify_all();
+                    ring.state().made -= missing;
+                    ring.freed.notify_all();
                 }
-                return (!lease.slots.is_empty()).then_some(lease);
+                return Ok((!lease.slots.is_empty()).then_some(lease));
             }
             if state.made == state.lost {
-                return None;
+                return Ok(None);
             }
-            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = ring.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 /// Slots that a caller has.
 pub struct Lease<S: Slot> {
-    ring: Arc<Ring<S>>,
+    ring: Shared<Ring<S>>,
     slots: Vec<S>,
 }
 
 impl<S: Slot> Lease<S> {
+    /// Its slots; at least one.
+    pub fn slots(&mut self) -> &mut [S] {
+        &mut self.slots
+    }
+
     /// Waits for all copies, and gives the slots back.
     fn finish(&mut self) -> Result<()> {
         let mut outcome = Ok(());
-        let mut landed = Vec::new();
-        let mut lost = 0;
         for mut slot in self.slots.drain(..) {
             match slot.land() {
-                Ok(()) => landed.push(slot),
+                // There is room for it since it was taken.
+                Ok(()) => self.ring.state().free.push(slot),
                 Err(error) => {
                     // A copy engine may still use it.
                     std::mem::forget(slot);
-                    lost += 1;
+                    self.ring.state().lost += 1;
                     outcome = outcome.and(Err(error));
                 }
             }
         }
-        let mut state = self.ring.state();
-        state.lost += lost;
-        state.free.append(&mut landed);
-        drop(state);
         self.ring.freed.notify_all();
         outcome
     }
@@ -345,6 +375,22 @@ impl Part {
         Transfer { folded: Folded::new(axes, room), work, threads: 1, staging_bytes: 0 }
     }
 
+    /// Where its bytes are in the destination, as an offset and how many, if they follow each other.
+    fn run(&self, work: Work) -> Option<(i64, u64)> {
+        let size = match work {
+            Work::Move { size } => size,
+            Work::Cast(cast) if !cast.to_bits => u64::from(cast.to.bits().div_ceil(8)),
+            _ => return None,
+        };
+        let (mut begin, mut end) = (0, i64::try_from(size).ok()?);
+        for axis in &self.axes[..self.len] {
+            let reach = axis.destination * (axis.extent - 1);
+            if reach < 0 { begin += reach } else { end += reach }
+        }
+        let bytes = self.elements * size;
+        ((end - begin) as u64 == bytes).then_some((self.destination + begin, bytes))
+    }
+
     /// From packed elements of so many bytes to their places in the destination.
     pub fn unpack<'r>(&self, work: Work, size: u64, room: &'r mut [Axis]) -> Transfer<'r> {
         let axes = self.packed(size, |axis, step| Axis { source: step, ..axis });
@@ -360,6 +406,20 @@ pub fn room() -> [Axis; MAX_AXES] {
 /// What a thread does with its slots, and with parts while there are any.
 type Worker<'a, S> = dyn Fn(&mut [S], &dyn Fn() -> Option<Part>) -> Result<()> + Sync + 'a;
 
+/// Threads that are worth having for so many parts, of as many as [`Transfer`] says.
+fn workers(parts: u64, threads: u32) -> usize {
+    match threads {
+        _ if parts == 1 => 1,
+        0 => threads::available(),
+        limit => threads::available().min(limit as usize),
+    }
+}
+
+/// Slots that they want.
+fn slots_of(parts: u64, workers: usize) -> usize {
+    workers.saturating_mul(SLOTS_OF_THREAD).min(usize::try_from(parts).unwrap_or(usize::MAX))
+}
+
 /// A job that crosses a ring.
 pub struct Crossing<'a, S: Slot> {
     lease: Lease<S>,
@@ -371,22 +431,16 @@ pub struct Crossing<'a, S: Slot> {
 impl<'a, S: Slot> Crossing<'a, S> {
     /// Takes slots for a job. `threads` as in [`Transfer`]. None: there are no slots.
     pub fn new(
-        ring: &Arc<Ring<S>>,
+        ring: &Shared<Ring<S>>,
         parts: &'a Parts<'a>,
         packing: Packing,
         threads: u32,
         make: impl Fn(usize) -> Result<S>,
-    ) -> Option<Crossing<'a, S>> {
-        let count = usize::try_from(parts.count).unwrap_or(usize::MAX);
-        let threads = match threads {
-            _ if count == 1 => 1,
-            0 => threads::available(),
-            limit => threads::available().min(limit as usize),
-        };
-        let wanted = threads.saturating_mul(SLOTS_OF_THREAD).min(count);
-        let lease = ring.take(wanted, make)?;
+    ) -> Result<Option<Crossing<'a, S>>> {
+        let threads = workers(parts.count, threads);
+        let Some(lease) = Ring::take(ring, slots_of(parts.count, threads), make)? else { return Ok(None) };
         let workers = lease.slots.len().div_ceil(SLOTS_OF_THREAD).min(threads);
-        Some(Crossing { lease, parts, packing, workers })
+        Ok(Some(Crossing { lease, parts, packing, workers }))
     }
 
     /// Packs each part into a slot and has it sent from there. `send` begins to copy so many packed bytes
@@ -427,23 +481,36 @@ impl<'a, S: Slot> Crossing<'a, S> {
     ) -> Result<()> {
         let Packing { host: work, size, .. } = self.packing;
         self.run(&|slots: &mut [S], next: &dyn Fn() -> Option<Part>| {
-            let mut fetched: VecDeque<(usize, Part)> = VecDeque::new();
-            let mut turn = 0;
-            loop {
-                while fetched.len() < slots.len()
-                    && let Some(part) = next()
-                {
-                    let index = turn % slots.len();
-                    turn += 1;
-                    fetch(&mut slots[index], &part, part.elements * size)?;
-                    fetched.push_back((index, part));
+            let fetch = |slot: &mut S, part: &Part| {
+                fetch(slot, part, part.elements * size)?;
+                // While that is on its way.
+                if let Some((begin, bytes)) = part.run(work) {
+                    prefault(destination.wrapping_add_signed(begin), bytes);
                 }
-                let Some((index, part)) = fetched.pop_front() else { return Ok(()) };
-                slots[index].land()?;
-                let (from, to) = (address(&slots[index]), destination.wrapping_add_signed(part.destination));
+                Ok(())
+            };
+            in_turn(slots, next, &fetch, &|slot, part| {
+                let (from, to) = (address(slot), destination.wrapping_add_signed(part.destination));
                 // SAFETY: the part has landed in the slot, and its places are the caller's.
-                unsafe { on_host(&part.unpack(work, size, &mut room()), from, to)? };
-            }
+                unsafe { on_host(&part.unpack(work, size, &mut room()), from, to) }
+            })
+        })
+    }
+
+    /// Has each part fetched into a slot, and sent on from there once it has landed: between two devices
+    /// that share no memory. The host does nothing with it.
+    pub fn relay(
+        self,
+        fetch: &(dyn Fn(&mut S, &Part, u64) -> Result<()> + Sync),
+        send: &(dyn Fn(&mut S, &Part, u64) -> Result<()> + Sync),
+    ) -> Result<()> {
+        let size = self.packing.size;
+        self.run(&|slots: &mut [S], next: &dyn Fn() -> Option<Part>| {
+            let fetch = |slot: &mut S, part: &Part| {
+                slot.land()?;
+                fetch(slot, part, part.elements * size)
+            };
+            in_turn(slots, next, &fetch, &|slot, part| send(slot, part, part.elements * size))
         })
     }
 
@@ -457,7 +524,8 @@ impl<'a, S: Slot> Crossing<'a, S> {
             (index < parts.count && !failed.load(Ordering::Relaxed)).then(|| parts.part(index))
         };
         let each = self.lease.slots.len().div_ceil(self.workers);
-        let shares: Vec<_> = self.lease.slots.chunks_mut(each).map(Mutex::new).collect();
+        let mut shares = list(self.lease.slots.len().div_ceil(each))?;
+        shares.extend(self.lease.slots.chunks_mut(each).map(Mutex::new));
         threads::run(self.workers, shares.len(), &|worker| {
             let mut slots = shares[worker].lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = work(&mut slots, &take) {
@@ -469,6 +537,39 @@ impl<'a, S: Slot> Crossing<'a, S> {
         drop(shares);
         let landed = self.lease.finish();
         outcome.into_inner().unwrap_or_else(PoisonError::into_inner).and(landed)
+    }
+}
+
+/// Has parts fetched into all slots, and each one passed on once it has landed.
+fn in_turn<S: Slot>(
+    slots: &mut [S],
+    next: &dyn Fn() -> Option<Part>,
+    fetch: &dyn Fn(&mut S, &Part) -> Result<()>,
+    pass_on: &dyn Fn(&mut S, &Part) -> Result<()>,
+) -> Result<()> {
+    // Of each slot, what has been fetched into it.
+    let mut fetched = list(slots.len())?;
+    loop {
+        let mut all = true;
+        for (index, slot) in slots.iter_mut().enumerate() {
+            if index < fetched.len()
+                && let Some(part) = Option::take(&mut fetched[index])
+            {
+                slot.land()?;
+                pass_on(slot, &part)?;
+            }
+            let Some(part) = next() else { continue };
+            all = false;
+            fetch(slot, &part)?;
+            if index < fetched.len() {
+                fetched[index] = Some(part);
+            } else {
+                fetched.push(Some(part));
+            }
+        }
+        if all {
+            return Ok(());
+        }
     }
 }
 
@@ -498,6 +599,8 @@ pub unsafe fn on_host(job: &Transfer<'_>, source: u64, destination: u64) -> Resu
 mod tests {
     use super::*;
     use crate::backend::job::{Rules, Side};
+    #[cfg(target_os = "linux")]
+    use crate::backend::prefault::tests::{Fresh, is_possible};
     use crate::dlpack::raw::DLDataType;
     use crate::error::Error;
     use std::sync::atomic::AtomicUsize;
@@ -511,6 +614,10 @@ mod tests {
         refuses: AtomicUsize,
         /// So many copies fail to be waited for from now on.
         loses: AtomicUsize,
+        /// Where copies go in the end; `seen` are the pages of it that were there when each was waited for.
+        #[cfg(target_os = "linux")]
+        watched: Mutex<Option<Fresh>>,
+        seen: Mutex<Vec<usize>>,
     }
 
     struct Pinned<'a> {
@@ -545,6 +652,12 @@ mod tests {
         fn land(&mut self) -> Result<()> {
             if !self.flight.is_empty() && counts_down(&self.device.loses) {
                 return Err(FAILURE);
+            }
+            #[cfg(target_os = "linux")]
+            if let Some(watched) = &*self.device.watched.lock().unwrap()
+                && !self.flight.is_empty()
+            {
+                self.device.seen.lock().unwrap().push(watched.residents());
             }
             for (from, to, bytes) in self.flight.drain(..) {
                 // SAFETY: the tests give places of theirs.
@@ -601,14 +714,14 @@ mod tests {
             device: &'d Device,
         ) -> Option<Result<()>> {
             self.with(|job| {
-                let ring = rings.of(limit);
+                let ring = rings.of(limit).unwrap();
                 let make = |bytes| device.make(bytes);
                 let packing = Packing::of(job.work, true, true)?;
                 assert_eq!(packing.size, 2, "the narrower side crosses");
                 let parts = Parts::of(job, packing.size, ring.slot_bytes())?;
                 let there = vec![0u8; self.source.len() * 2];
                 let (at, source) = (there.as_ptr() as usize, self.source.as_ptr() as usize as u64);
-                let crossing = Crossing::new(&ring, &parts, packing, 3, make)?;
+                let crossing = Crossing::new(&ring, &parts, packing, 3, make).unwrap()?;
                 let send = |slot: &mut Pinned<'d>, part: &Part, bytes: u64| {
                     let to = at + (part.before * 2) as usize;
                     slot.flight.push((slot.bytes.as_ptr() as usize, to, bytes as usize));
@@ -622,7 +735,7 @@ mod tests {
                 let back = vec![0f32; self.source.len()];
                 let Work::Cast(_) = packing.device else { panic!("it widens") };
                 let packing = Packing { host: packing.device, device: packing.host, size: 2 };
-                let crossing = Crossing::new(&ring, &parts, packing, 3, make)?;
+                let crossing = Crossing::new(&ring, &parts, packing, 3, make).unwrap()?;
                 let fetch = |slot: &mut Pinned<'d>, part: &Part, bytes: u64| {
                     let from = at + (part.before * 2) as usize;
                     slot.flight.push((from, slot.bytes.as_ptr() as usize, bytes as usize));
@@ -673,7 +786,7 @@ mod tests {
                         Some(Ok(())),
                         "{limit} {shape:?}"
                     );
-                    let ring = rings.of(limit);
+                    let ring = rings.of(limit).unwrap();
                     let made = device.most.load(Ordering::SeqCst).saturating_sub(before);
                     assert!(
                         (made * ring.slot_bytes()) as u64 <= if limit == 0 { DEFAULT_BYTES } else { limit }
@@ -682,6 +795,41 @@ mod tests {
             }
         }
         assert_eq!(device.slots.load(Ordering::SeqCst), 0);
+    }
+
+    /// Each part's pages are made while the copy is on its way, and those of no other one.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn destinations_are_there_before_what_is_fetched() {
+        if !is_possible() {
+            return;
+        }
+        const PARTS: usize = 5;
+        let device = Device::default();
+        let there: Vec<u8> = (0..PARTS * SMALLEST as usize).map(|at| (at % 251) as u8).collect();
+        let memory = Fresh::new(there.len());
+        let (pages, destination) = (there.len() / 4096, memory.start);
+        *device.watched.lock().unwrap() = Some(memory);
+        let axes = [Axis { extent: there.len() as i64, source: 1, destination: 1 }];
+        let folded = Folded { axes: &axes, source_offset: 0, destination_offset: 0 };
+        let job = Transfer { folded, work: Work::Move { size: 1 }, threads: 1, staging_bytes: SMALLEST };
+        let rings = Rings::new();
+        // One slot, so that one part goes after the other.
+        let ring = rings.of(SMALLEST).unwrap();
+        let parts = Parts::of(&job, 1, ring.slot_bytes()).unwrap();
+        let packing = Packing::of(job.work, false, true).unwrap();
+        let crossing = Crossing::new(&ring, &parts, packing, 1, |bytes| device.make(bytes)).unwrap().unwrap();
+        let fetch = |slot: &mut Pinned<'_>, part: &Part, bytes: u64| {
+            let from = there.as_ptr() as usize + part.before as usize;
+            slot.flight.push((from, slot.bytes.as_ptr() as usize, bytes as usize));
+            Ok(())
+        };
+        // SAFETY: both sides are as long as the job.
+        unsafe { crossing.download(destination as u64, &fetch) }.unwrap();
+        // SAFETY: as above.
+        assert!(unsafe { std::slice::from_raw_parts(destination as *const u8, there.len()) } == there);
+        let ahead: Vec<usize> = (1..=PARTS).map(|part| part * pages / PARTS).collect();
+        assert_eq!(*device.seen.lock().unwrap(), ahead);
     }
 
     #[test]

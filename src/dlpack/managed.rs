@@ -3,7 +3,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use super::raw::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION,
@@ -13,6 +13,7 @@ use super::view::TensorView;
 use crate::backend::Memory;
 use crate::dtype::is_subbyte;
 use crate::error::{Error, Result};
+use crate::layout::MAX_NDIM;
 
 /// What a tensor keeps alive.
 #[derive(Debug)]
@@ -164,21 +165,29 @@ pub struct Managed<T: Generation> {
 }
 
 impl<T: Generation> Managed<T> {
-    fn layout(ndim: usize) -> (Layout, usize) {
-        let dims = Layout::array::<i64>(2 * ndim).expect("at most 64 axes");
-        Layout::new::<Block<T>>().extend(dims).expect("at most 64 axes")
+    /// Where the shape begins, which the strides follow.
+    const DIMS: usize = size_of::<Block<T>>().next_multiple_of(align_of::<i64>());
+
+    #[inline(always)]
+    fn layout(ndim: usize) -> Layout {
+        debug_assert!(ndim <= MAX_NDIM);
+        const { assert!(align_of::<Block<T>>() >= align_of::<i64>()) };
+        let size = Self::DIMS + 2 * size_of::<i64>() * ndim;
+        // SAFETY: a power of two, and of at most 64 axes the size is far from what there may be.
+        unsafe { Layout::from_size_align_unchecked(size, align_of::<Block<T>>()) }
     }
 
     /// Room for a tensor of so many axes.
     #[inline(always)]
     pub fn allocate(ndim: usize) -> Result<Managed<T>> {
-        let (layout, _) = Self::layout(ndim);
+        let layout = Self::layout(ndim);
         // SAFETY: the layout is not empty.
-        let block = NonNull::new(unsafe { alloc(layout) }.cast());
-        let device = DLDevice { device_type: device_type::CPU, device_id: 0 };
-        let error =
-            Error::OutOfMemory { device, bytes: layout.size() as u64, alignment: layout.align() as u64 };
-        Ok(Managed { block: block.ok_or(error)?, ndim })
+        let Some(block) = NonNull::new(unsafe { alloc(layout) }.cast()) else {
+            let device = DLDevice { device_type: device_type::CPU, device_id: 0 };
+            let (bytes, alignment) = (layout.size() as u64, layout.align() as u64);
+            return Err(Error::OutOfMemory { device, bytes, alignment });
+        };
+        Ok(Managed { block, ndim })
     }
 
     /// The tensor, owned by the caller until its deleter is called. Axes of extent 1 get the compact
@@ -189,23 +198,27 @@ impl<T: Generation> Managed<T> {
         let block = self.block.as_ptr();
         let ndim = self.ndim;
         std::mem::forget(self);
-        let (_, dims_offset) = Self::layout(ndim);
-        let (mut data, mut byte_offset) = (parts.data, parts.byte_offset);
-        if parts.shape.contains(&0) {
-            (data, byte_offset) = (0, 0);
-        } else if !super::view::is_opaque(parts.device) {
-            (data, byte_offset) = (data.wrapping_add(byte_offset), 0);
-        }
-        let mut device = super::view::normalised(parts.device);
+        let mut device = parts.device;
         if super::view::is_host_readable(device) {
             device.device_id = 0;
         }
         // SAFETY: the block was allocated with room for the struct and twice ndim numbers behind it.
         unsafe {
-            let shape: *mut i64 = block.byte_add(dims_offset).cast();
+            let shape: *mut i64 = block.byte_add(Self::DIMS).cast();
             let strides = shape.add(ndim);
-            ptr::copy_nonoverlapping(parts.shape.as_ptr(), shape, ndim);
-            ptr::copy_nonoverlapping(parts.strides.as_ptr(), strides, ndim);
+            let mut is_empty = false;
+            // Few numbers: two calls to copy them take longer.
+            for (axis, (extent, stride)) in parts.shape.iter().zip(parts.strides).enumerate() {
+                is_empty |= *extent == 0;
+                shape.add(axis).write(*extent);
+                strides.add(axis).write(*stride);
+            }
+            let (mut data, mut byte_offset) = (parts.data, parts.byte_offset);
+            if is_empty {
+                (data, byte_offset) = (0, 0);
+            } else if !super::view::is_opaque(device) {
+                (data, byte_offset) = (data.wrapping_add(byte_offset), 0);
+            }
             let dl_tensor = DLTensor {
                 data: data as usize as *mut c_void,
                 device,
@@ -254,7 +267,7 @@ pub fn check_legacy(view: &TensorView<'_>) -> Result<()> {
 impl<T: Generation> Drop for Managed<T> {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, and never handed out: finish() forgets itself.
-        unsafe { dealloc(self.block.as_ptr().cast(), Self::layout(self.ndim).0) };
+        unsafe { dealloc(self.block.as_ptr().cast(), Self::layout(self.ndim)) };
     }
 }
 
@@ -268,7 +281,7 @@ unsafe extern "C" fn delete<T: Generation>(tensor: *mut T) {
     unsafe {
         let block: *mut Block<T> = (*tensor).context().cast();
         let Block { keep, ndim, .. } = block.read();
-        dealloc(block.cast(), Managed::<T>::layout(ndim).0);
+        dealloc(block.cast(), Managed::<T>::layout(ndim));
         keep.release();
     }
 }

@@ -26,6 +26,92 @@ impl Dims {
     }
 }
 
+impl Dims {
+    /// Reads a shape and its strides as long as they are compact and row-major, which takes the fewest
+    /// steps; gives the number of elements too. None: they are not, or not valid, and nothing is read.
+    ///
+    /// # Safety
+    /// `shape` points to `ndim` readable numbers, which is at most [`MAX_NDIM`]. `given` reads the stride of
+    /// an axis; a compact one is passed to it.
+    #[inline(always)]
+    unsafe fn read_row_major(
+        &mut self,
+        shape: *const i64,
+        ndim: usize,
+        given: impl Fn(usize, i64) -> i64,
+    ) -> Option<(i64, Facts)> {
+        let (mut count, mut long_axes) = (1i64, 0);
+        for axis in (0..ndim).rev() {
+            // SAFETY: axis is below ndim.
+            unsafe {
+                let extent = shape.add(axis).read_unaligned();
+                // A stride says nothing on an axis of extent 1: producers leave garbage there.
+                if extent != 1 {
+                    if extent <= 0 || given(axis, count) != count {
+                        return None;
+                    }
+                    long_axes += 1;
+                }
+                self.shape.get_unchecked_mut(axis).write(extent);
+                self.strides.get_unchecked_mut(axis).write(count);
+                count = count.checked_mul(extent)?;
+            }
+        }
+        Some((count, Facts::row_major(count, long_axes < 2)))
+    }
+
+    /// Reads any shape and strides, and checks them. Each number is read once: one that changes meanwhile
+    /// has been checked as it is used.
+    ///
+    /// # Safety
+    /// `shape` and `strides`, unless NULL, point to `ndim` readable numbers each, which is at most
+    /// [`MAX_NDIM`].
+    #[inline(never)]
+    unsafe fn read_any(
+        &mut self,
+        shape: *const i64,
+        strides: *const i64,
+        ndim: usize,
+    ) -> Result<(i64, Facts), TensorProblem> {
+        let (mut count, mut overflows, mut smallest) = (1i64, false, 1i64);
+        let mut row_major = true;
+        for axis in (0..ndim).rev() {
+            // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
+            unsafe {
+                let extent = shape.add(axis).read_unaligned();
+                let given = extent != 1 && !strides.is_null();
+                let stride = if given { strides.add(axis).read_unaligned() } else { count };
+                self.shape.get_unchecked_mut(axis).write(extent);
+                self.strides.get_unchecked_mut(axis).write(stride);
+                smallest = smallest.min(extent);
+                row_major &= stride == count;
+                let (product, overflowed) = count.overflowing_mul(extent);
+                (count, overflows) = (product, overflows | overflowed);
+            }
+        }
+        // SAFETY: the loop wrote ndim of each.
+        let (shape, strides): (&[i64], &mut [i64]) =
+            unsafe { (self.shape[..ndim].assume_init_ref(), self.strides[..ndim].assume_init_mut()) };
+        if smallest <= 0 {
+            if let Some(axis) = shape.iter().position(|extent| *extent < 0) {
+                return Err(TensorProblem::Extent { axis, extent: shape[axis] });
+            }
+            // No stride of an empty tensor says anything.
+            layout::compact_strides(shape, strides);
+            return Ok((0, Facts::empty()));
+        }
+        if overflows {
+            return Err(TensorProblem::NumElements);
+        }
+        if row_major {
+            // It was not when it was first read.
+            let long_axes = shape.iter().filter(|extent| **extent != 1).count();
+            return Ok((count, Facts::row_major(count, long_axes < 2)));
+        }
+        Ok((count, Facts::strided(shape, strides, count).ok_or(TensorProblem::Reach)?))
+    }
+}
+
 impl Default for Dims {
     fn default() -> Dims {
         Dims::new()
@@ -40,6 +126,10 @@ pub struct TensorView<'a> {
     pub data: u64,
     /// As declared, CPU ids normalised to 0.
     pub device: DLDevice,
+    /// See [`TensorView::address`]; 0 for None.
+    pub(crate) address: u64,
+    /// See [`TensorView::storage`].
+    pub(crate) storage: Storage,
     /// Type of an element.
     pub dtype: DLDataType,
     /// Extents of the axes.
@@ -78,62 +168,33 @@ impl<'a> TensorView<'a> {
         dims: &'a mut Dims,
     ) -> Result<TensorView<'a>> {
         // SAFETY: the caller vouches for the struct.
-        let tensor = unsafe { tensor.read_unaligned() };
+        let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } =
+            unsafe { tensor.read_unaligned() };
         let refuse = |problem| Error::Tensor { role, problem };
-        if tensor.ndim < 0 || tensor.ndim > MAX_NDIM as i32 {
-            return Err(refuse(TensorProblem::Ndim(tensor.ndim)));
+        if ndim < 0 || ndim > MAX_NDIM as i32 {
+            return Err(refuse(TensorProblem::Ndim(ndim)));
         }
-        let ndim = tensor.ndim as usize;
-        if tensor.shape.is_null() && ndim > 0 {
-            return Err(refuse(TensorProblem::NullShape(tensor.ndim)));
+        if shape.is_null() && ndim > 0 {
+            return Err(refuse(TensorProblem::NullShape(ndim)));
         }
-        let has_strides = !tensor.strides.is_null();
-        // Each number is read once: one that changes meanwhile has been checked as it is used. A stride
-        // says nothing on an axis of extent 1: producers leave garbage there.
-        let (mut count, mut overflows, mut smallest) = (1i64, false, 1i64);
-        let (mut row_major, mut long_axes) = (true, 0);
-        for axis in (0..ndim).rev() {
-            // SAFETY: the pointers hold ndim numbers each.
-            let (extent, given) = unsafe {
-                let extent = tensor.shape.add(axis).read_unaligned();
-                (extent, if has_strides { tensor.strides.add(axis).read_unaligned() } else { count })
+        let ndim = ndim as usize;
+        let has_strides = !strides.is_null();
+        // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
+        let (count, facts) = unsafe {
+            let row_major = if has_strides {
+                dims.read_row_major(shape, ndim, |axis, _| strides.add(axis).read_unaligned())
+            } else {
+                dims.read_row_major(shape, ndim, |_, step| step)
             };
-            let long = extent != 1;
-            let stride = if long { given } else { count };
-            // SAFETY: axis is below ndim, which is at most MAX_NDIM.
-            unsafe {
-                dims.shape.get_unchecked_mut(axis).write(extent);
-                dims.strides.get_unchecked_mut(axis).write(stride);
+            match row_major {
+                Some(row_major) => row_major,
+                None => dims.read_any(shape, strides, ndim).map_err(refuse)?,
             }
-            smallest = smallest.min(extent);
-            row_major &= stride == count;
-            long_axes += u32::from(long);
-            let (product, overflowed) = count.overflowing_mul(extent);
-            (count, overflows) = (product, overflows | overflowed);
-        }
-        // SAFETY: the loop wrote ndim of each.
-        let (shape, strides): (&[i64], &mut [i64]) =
-            unsafe { (dims.shape[..ndim].assume_init_ref(), dims.strides[..ndim].assume_init_mut()) };
-        let facts = if smallest <= 0 {
-            if let Some(axis) = shape.iter().position(|extent| *extent < 0) {
-                return Err(refuse(TensorProblem::Extent { axis, extent: shape[axis] }));
-            }
-            // No stride of an empty tensor says anything.
-            layout::compact_strides(shape, strides);
-            count = 0;
-            Facts::empty()
-        } else if overflows {
-            return Err(refuse(TensorProblem::NumElements));
-        } else if row_major {
-            Facts::row_major(count, long_axes < 2)
-        } else {
-            let Some(facts) = Facts::strided(shape, strides, count) else {
-                return Err(refuse(TensorProblem::Reach));
-            };
-            facts
         };
+        // SAFETY: whichever has read them has written ndim of each.
+        let (shape, strides): (&[i64], &[i64]) =
+            unsafe { (dims.shape[..ndim].assume_init_ref(), dims.strides[..ndim].assume_init_ref()) };
 
-        let DLTensor { dtype, byte_offset, .. } = tensor;
         if dtype.bits == 0 {
             return Err(refuse(TensorProblem::NoBits));
         }
@@ -150,25 +211,31 @@ impl<'a> TensorView<'a> {
         let Ok(start) = i64::try_from(byte_offset) else {
             return Err(refuse(TensorProblem::ByteOffset(byte_offset)));
         };
-        let Some((begin_offset, end_offset)) = offsets(&facts, storage, start, dtype::is_subbyte(dtype))
-        else {
+        let offsets = if facts.is_c_contiguous() && storage.is_bytes() {
+            start.checked_add(num_bytes as i64).map(|end| (start, end))
+        } else {
+            offsets(facts, storage, start, dtype::is_subbyte(dtype))
+        };
+        let Some((begin_offset, end_offset)) = offsets else {
             return Err(refuse(TensorProblem::Reach));
         };
-        let data = tensor.data as usize as u64;
+        let (data, opaque) = (data as usize as u64, is_opaque(device));
         if !facts.is_empty() {
-            if tensor.data.is_null() {
+            if data == 0 {
                 return Err(refuse(TensorProblem::NullData(count)));
             }
-            let begin = data.checked_add_signed(begin_offset).filter(|begin| *begin != 0);
             let end = data.checked_add_signed(end_offset);
-            let inside = begin.is_some() && end.is_some_and(|end| end <= usize::MAX as u64);
-            if !inside && !is_opaque(tensor.device) {
+            let begins = begin_offset >= 0 || data.checked_add_signed(begin_offset).is_some_and(|at| at != 0);
+            let inside = begins && end.is_some_and(|end| end <= usize::MAX as u64);
+            if !inside && !opaque {
                 return Err(refuse(TensorProblem::Address(data)));
             }
         }
         Ok(TensorView {
             data,
-            device: normalised(tensor.device),
+            device: normalised(device),
+            address: if opaque || data == 0 { 0 } else { data.wrapping_add(byte_offset) },
+            storage,
             dtype,
             shape,
             strides,
@@ -186,7 +253,7 @@ impl<'a> TensorView<'a> {
     /// Address of the first element; None for handles and where there is no data.
     #[inline]
     pub fn address(&self) -> Option<u64> {
-        if self.is_opaque() || self.data == 0 { None } else { Some(self.data.wrapping_add(self.byte_offset)) }
+        (self.address != 0).then_some(self.address)
     }
 
     /// Where it is, as a backend sees it.
@@ -201,6 +268,13 @@ impl<'a> TensorView<'a> {
             dense: self.facts.is_dense() && self.storage().is_bytes(),
             fresh: false,
         }
+    }
+
+    /// Whether another tensor of the same shape has the same strides.
+    #[inline(always)]
+    pub fn has_strides_of(&self, other: &TensorView<'_>) -> bool {
+        let compact = self.facts.is_c_contiguous() && other.facts.is_c_contiguous();
+        compact || self.strides.iter().eq(other.strides)
     }
 
     /// Whether `data` is a handle, on which no arithmetic is done.
@@ -230,7 +304,7 @@ impl<'a> TensorView<'a> {
     /// How elements lie in memory.
     #[inline]
     pub fn storage(&self) -> Storage {
-        Storage::of(self.dtype, self.is_padded())
+        self.storage
     }
 
     /// Largest power of two up to 4096 that divides the first element's address; 0: opaque or NULL.
@@ -246,18 +320,16 @@ impl<'a> TensorView<'a> {
     /// two in it).
     #[inline]
     pub fn is_misaligned(&self) -> bool {
-        let storage = self.storage();
-        let natural = if storage.is_bytes() { 1 << storage.bytes().trailing_zeros() } else { 1u64 };
-        self.address().is_some_and(|address| !address.is_multiple_of(natural))
+        // In bits, so that packed elements are aligned anywhere.
+        self.address != 0 && self.address.trailing_zeros() + 3 < self.storage().bits.trailing_zeros()
     }
 
     #[inline]
     fn offset_kind(&self) -> Offset {
-        let storage = self.storage();
-        let size = if storage.is_bytes() { storage.bytes() } else { 1 };
+        let is_whole = |offset: u64| !self.storage.is_bytes() || offset.is_multiple_of(self.storage.bytes());
         match self.byte_offset {
             0 => Offset::Zero,
-            offset if self.has_strides && offset.is_multiple_of(size) => Offset::Elements,
+            offset if self.has_strides && is_whole(offset) => Offset::Elements,
             _ => Offset::Any,
         }
     }
@@ -299,8 +371,7 @@ pub fn normalised(device: DLDevice) -> DLDevice {
 }
 
 /// The bytes between which a tensor's elements lie; None: they do not fit 63 bits.
-#[inline(always)]
-fn offsets(facts: &Facts, storage: Storage, start: i64, subbyte: bool) -> Option<(i64, i64)> {
+fn offsets(facts: Facts, storage: Storage, start: i64, subbyte: bool) -> Option<(i64, i64)> {
     if facts.is_empty() {
         return Some((start, start));
     }

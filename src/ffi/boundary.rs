@@ -13,6 +13,7 @@ use crate::error::{Error, Excerpt, Result};
 ///
 /// # Safety
 /// `error` is NULL or points to an `ab_error` whose `struct_size` is set.
+#[inline(always)]
 pub unsafe fn boundary(error: *mut ab_error, body: impl FnOnce() -> Result<()>) -> ab_status {
     // SAFETY: the caller vouches for it.
     let Ok(room) = (unsafe { output(error, "error") }) else {
@@ -20,16 +21,22 @@ pub unsafe fn boundary(error: *mut ab_error, body: impl FnOnce() -> Result<()>) 
         return AB_E_INVALID_ARGUMENT;
     };
     let cause = match guarded(body) {
-        Ok(Ok(())) => None,
-        Ok(Err(cause)) => Some(cause),
-        Err(text) => Some(Error::Internal(text)),
+        Ok(Ok(())) => {
+            if room.is_some() {
+                // SAFETY: output() has checked that there is room, of which these are part.
+                unsafe {
+                    (&raw mut (*error).code).write_unaligned(AB_OK);
+                    (&raw mut (*error).native_code).write_unaligned(0);
+                    (&raw mut (*error).message).cast::<u8>().write(0);
+                }
+            }
+            return AB_OK;
+        }
+        Ok(Err(cause)) => cause,
+        Err(text) => Error::Internal(text),
     };
-    let status = cause.as_ref().map_or(AB_OK, status_of);
-    if let Some(room) = room {
-        // SAFETY: output() has checked that there is room.
-        unsafe { write_error(error, room, status, cause.as_ref()) };
-    }
-    status
+    // SAFETY: as above.
+    unsafe { tell(error, room, &cause) }
 }
 
 /// Sets a result to NULL, before anything can fail.
@@ -48,8 +55,11 @@ pub fn quietly<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     guarded(body).unwrap_or(fallback)
 }
 
+#[inline(always)]
 fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, Excerpt> {
-    silence_panics();
+    if !SILENT.load(Ordering::Relaxed) {
+        silence_panics();
+    }
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -57,14 +67,17 @@ fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, Excerpt> {
     })
 }
 
+/// Whether [`silence_panics`] has been at work. No Once: a child could find it begun by a thread that it does
+/// not have, and wait.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
 /// Nothing is printed, not even of a bug: it is told in the error. Panics elsewhere in a program that
 /// links this crate are shown as before: where it happened tells them apart, for which a call pays nothing.
+#[cold]
 fn silence_panics() {
-    // No Once: a child could find it begun by a thread that it does not have, and wait.
-    static SILENT: AtomicBool = AtomicBool::new(false);
     static PREVIOUS: OnceLock<Hook> = OnceLock::new();
     // A thread that is unwinding may not change the hook.
-    if SILENT.load(Ordering::Relaxed) || std::thread::panicking() || SILENT.swap(true, Ordering::Relaxed) {
+    if std::thread::panicking() || SILENT.swap(true, Ordering::Relaxed) {
         return;
     }
     // Neither this nor the hook below has anything to allocate for.
@@ -129,26 +142,25 @@ fn status_of(error: &Error) -> ab_status {
     }
 }
 
+/// Writes an error, if there is room for it, and returns its number.
+///
 /// # Safety
 /// `error` has room for `room` bytes.
-unsafe fn write_error(error: *mut ab_error, room: usize, code: ab_status, cause: Option<&Error>) {
-    let native_code = cause.map_or(0, Error::native_code);
+#[cold]
+unsafe fn tell(error: *mut ab_error, room: Option<usize>, cause: &Error) -> ab_status {
+    let code = status_of(cause);
+    let Some(room) = room else { return code };
+    let mut message = [0u8; MESSAGE_SIZE];
+    write_text(&mut message, format_args!("{cause}"));
     // SAFETY: the caller vouches for the room, of which struct_size is part and left alone.
     unsafe {
         (&raw mut (*error).code).write_unaligned(code);
-        (&raw mut (*error).native_code).write_unaligned(native_code);
-        match cause {
-            // Nothing to tell: an empty message.
-            None => (&raw mut (*error).message).cast::<u8>().write(0),
-            Some(cause) => {
-                let mut message = [0u8; MESSAGE_SIZE];
-                write_text(&mut message, format_args!("{cause}"));
-                let known = room.min(size_of::<ab_error>()) - std::mem::offset_of!(ab_error, message);
-                let place = (&raw mut (*error).message).cast::<u8>();
-                place.copy_from_nonoverlapping(message.as_ptr(), known);
-            }
-        }
+        (&raw mut (*error).native_code).write_unaligned(cause.native_code());
+        let known = room.min(size_of::<ab_error>()) - std::mem::offset_of!(ab_error, message);
+        let place = (&raw mut (*error).message).cast::<u8>();
+        place.copy_from_nonoverlapping(message.as_ptr(), known);
     }
+    code
 }
 
 /// Writes a text with snprintf's rules: as much as fits, cut at a character, NUL at its end. Returns
@@ -193,6 +205,7 @@ const LONGEST: usize = 4096;
 ///
 /// # Safety
 /// `pointer` is NULL or readable for as many bytes as its `struct_size` says.
+#[inline(always)]
 pub unsafe fn output<T: Sized32>(pointer: *mut T, name: &'static str) -> Result<Option<usize>> {
     if pointer.is_null() {
         return Ok(None);
@@ -202,6 +215,7 @@ pub unsafe fn output<T: Sized32>(pointer: *mut T, name: &'static str) -> Result<
     checked_size::<T>(size, name).map(|size| Some(size.min(size_of::<T>())))
 }
 
+#[inline(always)]
 fn checked_size<T: Sized32>(size: u32, name: &'static str) -> Result<usize> {
     let bytes = size as usize;
     if bytes < T::FIRST_SIZE {
@@ -217,12 +231,19 @@ fn checked_size<T: Sized32>(size: u32, name: &'static str) -> Result<usize> {
 ///
 /// # Safety
 /// `pointer` is writable for `room` bytes.
+#[inline(always)]
 pub unsafe fn write_output<T: Sized32>(pointer: *mut T, room: usize, value: T) {
     const SIZE: usize = size_of::<u32>();
     // SAFETY: room is at most the struct's size, and at least its first size.
     unsafe {
         let from = (&raw const value).cast::<u8>().add(SIZE);
-        pointer.cast::<u8>().add(SIZE).copy_from_nonoverlapping(from, room - SIZE);
+        let to = pointer.cast::<u8>().add(SIZE);
+        // A number of bytes that the compiler knows needs no call.
+        if room == size_of::<T>() {
+            to.copy_from_nonoverlapping(from, size_of::<T>() - SIZE);
+        } else {
+            to.copy_from_nonoverlapping(from, room - SIZE);
+        }
     }
 }
 
@@ -241,6 +262,9 @@ pub unsafe fn input<T: Sized32>(pointer: *const T, name: &'static str) -> Result
     unsafe {
         let size = pointer.cast::<u32>().read_unaligned();
         let bytes = checked_size::<T>(size, name)?;
+        if bytes == known {
+            return Ok(pointer.read_unaligned());
+        }
         let from = pointer.cast::<u8>();
         (&raw mut value).cast::<u8>().copy_from_nonoverlapping(from, bytes.min(known));
         if let Some(at) = (known..bytes).find(|at| from.add(*at).read() != 0) {

@@ -8,6 +8,7 @@ use super::boundary::{boundary, clear, input, not_null, output, quietly, write_o
 use super::context::context_of;
 use super::types::*;
 use crate::backend::Allocator;
+use crate::context::Context;
 use crate::convert;
 use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTensor};
 use crate::dlpack::view::{Dims, TensorView};
@@ -49,9 +50,14 @@ pub unsafe extern "C" fn ab_convert(
             let report = Timed::new(report)?;
             let mut dims = Dims::new();
             let (source, view) = read_managed(source, &mut dims)?;
-            let mut place = None;
-            let options = options_in(options, &mut place)?;
-            let (result, done) = convert::convert(context_of(context), source, &view, options)?;
+            let context = context_of(context);
+            // By itself, so that what is asked of the options is answered when this is compiled.
+            let (result, done) = if options.is_null() {
+                convert::convert(context, source, &view, &ConvertOptions::KEEP)?
+            } else {
+                let view = view;
+                convert_as(context, source, &view, options)?
+            };
             out.write_unaligned(result.as_ptr());
             report.write(done);
         }
@@ -62,6 +68,21 @@ pub unsafe extern "C" fn ab_convert(
         clear(out);
         boundary(error, body)
     }
+}
+
+/// Converts as the options say.
+///
+/// # Safety
+/// As [`convert::convert`] and [`read_options`].
+#[inline(never)]
+unsafe fn convert_as(
+    context: &Context,
+    source: NonNull<DLManagedTensorVersioned>,
+    view: &TensorView<'_>,
+    options: *const ab_convert_options,
+) -> Result<(NonNull<DLManagedTensorVersioned>, Report)> {
+    // SAFETY: the caller vouches for both.
+    unsafe { convert::convert(context, source, view, &read_options(options)?) }
 }
 
 /// As ab_convert, from a borrowed tensor: the result is always independent of it, so AB_COPY_NEVER is
@@ -140,14 +161,13 @@ pub unsafe extern "C" fn ab_copy_into(
             let source = TensorView::read(source, source_flags, "source", &mut dims)?;
             let destination =
                 TensorView::read(destination, destination_flags, "destination", &mut destination_dims)?;
-            let given = read_struct(options)?;
-            let options = ConvertOptions {
-                casting: casting(given.casting)?,
-                src_stream: given.src_stream,
-                dst_stream: given.dst_stream,
-                ..flags(given.flags)?
+            let mut place = None;
+            let options = if options.is_null() {
+                &ConvertOptions::KEEP
+            } else {
+                place.insert(read_copy_options(options)?)
             };
-            let done = convert::copy_into(context_of(context), &source, &destination, &options)?;
+            let done = convert::copy_into(context_of(context), &source, &destination, options)?;
             report.write(done);
         }
         Ok(())
@@ -307,11 +327,19 @@ pub(super) unsafe fn read_managed<'a>(
     }
 }
 
+/// Those options that a copy into memory that is there has.
+///
 /// # Safety
-/// `options` is NULL or an `ab_convert_options` whose `struct_size` is set.
-unsafe fn read_struct(options: *const ab_convert_options) -> Result<ab_convert_options> {
+/// As [`options_in`], and `options` is not NULL.
+unsafe fn read_copy_options(options: *const ab_convert_options) -> Result<ConvertOptions> {
     // SAFETY: the caller vouches for it.
-    unsafe { input(options, "options") }
+    let given = unsafe { input(options, "options")? };
+    Ok(ConvertOptions {
+        casting: casting(given.casting)?,
+        src_stream: given.src_stream,
+        dst_stream: given.dst_stream,
+        ..flags(given.flags)?
+    })
 }
 
 /// The options that a caller gave, in `place`; NULL: those that keep everything.
@@ -337,7 +365,7 @@ unsafe fn options_in(
 /// As [`options_in`], and `options` is not NULL.
 unsafe fn read_options(options: *const ab_convert_options) -> Result<ConvertOptions> {
     // SAFETY: the caller vouches for it.
-    let given = unsafe { read_struct(options)? };
+    let given = unsafe { input(options, "options")? };
     let refuse = |name, value: i64, expected| Err(Error::Option { name, value, expected });
     let device = (given.device.device_type != 0).then_some(given.device);
     let dtype = (given.dtype.bits != 0).then_some(given.dtype);

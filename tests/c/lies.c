@@ -7,45 +7,49 @@
 
 enum { ROWS = 24, COLUMNS = 36 }; /* and the other way round: both are within the same memory */
 
+static uint8_t elements[8 * COLUMNS * COLUMNS];
 static int64_t shared_shape[2] = {ROWS, COLUMNS}, shared_strides[2] = {COLUMNS, 1};
+static DLTensor shared;
 static int stop;
 
-static void store(int64_t *place, int64_t value) { __atomic_store_n(place, value, __ATOMIC_RELAXED); }
+#define STORE(place, value) __atomic_store_n(&(place), value, __ATOMIC_RELAXED)
 
 static void *change(void *unused) {
   (void)unused;
   for (int turn = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); turn++) {
     int wide = turn & 1, broken = turn % 5 == 0;
-    store(&shared_shape[0], broken ? -1 : wide ? ROWS : COLUMNS);
-    store(&shared_strides[0], wide ? COLUMNS : 1);
-    store(&shared_shape[1], wide ? COLUMNS : ROWS);
-    store(&shared_strides[1], broken ? INT64_MAX : wide ? 1 : COLUMNS);
+    STORE(shared_shape[0], broken ? -1 : wide ? ROWS : COLUMNS);
+    STORE(shared_strides[0], wide ? COLUMNS : 1);
+    STORE(shared.ndim, turn % 11 == 0 ? 1 : 2);
+    STORE(shared.byte_offset, turn % 3 == 0 ? 128 : 0);
+    STORE(shared.strides, turn % 7 == 0 ? NULL : shared_strides);
+    STORE(shared.dtype.bits, turn % 13 == 0 ? 0 : wide ? 8 : 16);
+    STORE(shared_shape[1], wide ? COLUMNS : ROWS);
+    STORE(shared_strides[1], broken ? INT64_MAX : wide ? 1 : COLUMNS);
   }
   return NULL;
 }
 
 /* Whichever of its states a call sees, it sees one, and its result is of that. */
 static void changes_meanwhile(void) {
-  /* Every mix of the two shapes and strides stays within 36 * 36 + 36 elements. */
-  static uint8_t elements[2 * COLUMNS * COLUMNS];
+  /* Every mix stays within (36 * 36 + 36) * 2 + 128 bytes. */
   pthread_t thread;
   int copied = 0, refused = 0;
   for (size_t i = 0; i < sizeof elements; i++) elements[i] = (uint8_t)(i * 7);
+  memset(&shared, 0, sizeof shared);
+  shared.data = elements;
+  shared.device = CPU;
+  shared.dtype = U8;
+  shared.ndim = 2;
+  shared.shape = shared_shape;
+  shared.strides = shared_strides;
   CHECK_EQ(pthread_create(&thread, NULL, change, NULL), 0);
   for (int round = 0; round < 3000; round++) {
-    ab_convert_options options = to_dtype(round % 2 ? I32 : U8);
-    DLTensor tensor;
+    ab_convert_options options = to_dtype(round % 2 ? I32 : dt(0, 0));
     managed *out = NULL;
     ab_status status;
-    memset(&tensor, 0, sizeof tensor);
-    tensor.data = elements;
-    tensor.device = CPU;
-    tensor.dtype = U8;
-    tensor.ndim = 2;
-    tensor.shape = shared_shape;
-    tensor.strides = shared_strides;
     options.layout = round % 4;
-    status = ab_copy(NULL, &tensor, 0, &options, &out, NULL, poisoned_error());
+    status = ab_copy(NULL, &shared, 0, &options, &out, NULL, poisoned_error());
     if (status != AB_OK) {
       CHECK_EQ(status, AB_E_INVALID_TENSOR);
       CHECK(out == NULL);
@@ -53,11 +57,13 @@ static void changes_meanwhile(void) {
       continue;
     }
     copied += 1;
-    CHECK(out->dl_tensor.shape[0] == ROWS || out->dl_tensor.shape[0] == COLUMNS);
-    CHECK(out->dl_tensor.shape[1] == ROWS || out->dl_tensor.shape[1] == COLUMNS);
+    CHECK(out->dl_tensor.ndim == 1 || out->dl_tensor.ndim == 2);
+    for (int axis = 0; axis < out->dl_tensor.ndim; axis++)
+      CHECK(out->dl_tensor.shape[axis] == ROWS || out->dl_tensor.shape[axis] == COLUMNS);
+    CHECK(out->dl_tensor.dtype.bits == (round % 2 ? 32 : 8) || (round % 2 == 0 && out->dl_tensor.dtype.bits == 16));
     ab_release(out);
   }
-  __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+  STORE(stop, 1);
   CHECK_EQ(pthread_join(thread, NULL), 0);
   CHECK_EQ(copied + refused, 3000);
 }
@@ -130,7 +136,8 @@ static void calls_back(void) {
 /* ---- devices that are not those that a tensor says ---- */
 
 static void wrong_devices(void) {
-  static const int devices[] = {kDLCUDA, kDLROCM, kDLVulkan, kDLMetal, kDLHexagon, 99, 0, -1};
+  static const int devices[] = {kDLCUDA,  kDLCUDAHost, kDLCUDAManaged, kDLROCM, kDLVulkan,
+                                kDLMetal, kDLHexagon,  99,             0,       -1};
   ab_convert_options options = keep_all();
   source s;
   managed *out = NULL;
@@ -149,8 +156,39 @@ static void wrong_devices(void) {
   ab_release(CONVERT(&s, &options, NULL));
 }
 
+/* ---- contexts that go before what was made with them ---- */
+
+static void contexts_go_first(void) {
+  enum { LARGE = 3 << 20 }; /* several threads make it, in pages of its own */
+  static uint8_t bytes[LARGE];
+  ab_convert_options options = to_dtype(F32);
+  managed *results[8];
+  source s;
+  memset(bytes, 9, sizeof bytes);
+  for (int i = 0; i < 8; i++) {
+    ab_context_options limits = {sizeof limits, (uint32_t)i, 0};
+    ab_context *context = NULL;
+    managed *first = NULL;
+    EXPECT(AB_OK, ab_context_create(&limits, &context, &error));
+    source_set(&s, bytes, U8, 1, DIMS(LARGE >> i), NULL);
+    EXPECT(AB_OK, ab_convert(context, &s.tensor, &options, &first, NULL, &error));
+    /* Shared by a second result, whose context goes too. */
+    EXPECT(AB_OK, ab_convert(context, first, NULL, &results[i], NULL, &error));
+    ab_context_release(context);
+  }
+  for (int i = 0; i < 8; i++) {
+    managed *again = NULL;
+    ab_convert_options back = to_dtype(U8);
+    CHECK(((float *)results[i]->dl_tensor.data)[(LARGE >> i) - 1] == 9);
+    EXPECT(AB_OK, ab_convert(NULL, results[i], &back, &again, NULL, &error));
+    CHECK_EQ(((uint8_t *)again->dl_tensor.data)[0], 9);
+    ab_release(again);
+  }
+}
+
 int main(void) {
   changes_meanwhile();
+  contexts_go_first();
   calls_back();
   wrong_devices();
   return 0;

@@ -89,10 +89,19 @@ impl Array {
 }
 
 pub fn copy_into(from: &Array, to: &Array, options: &ab_convert_options) -> Result<ab_report, Failure> {
+    copy_into_in(null_mut(), from, to, options)
+}
+
+pub fn copy_into_in(
+    context: *mut ab_context,
+    from: &Array,
+    to: &Array,
+    options: &ab_convert_options,
+) -> Result<ab_report, Failure> {
     let (mut error, mut report) = (error(), report());
     // SAFETY: the tests' tensors are as large as they say.
     let status = unsafe {
-        ab_copy_into(null_mut(), &from.tensor(), 0, &to.tensor(), 0, options, &mut report, &mut error)
+        ab_copy_into(context, &from.tensor(), 0, &to.tensor(), 0, options, &mut report, &mut error)
     };
     if status == AB_OK { Ok(report) } else { Err(failure(status, &error)) }
 }

@@ -71,6 +71,31 @@ impl Desk {
         bytes
     }
 
+    /// Maps the first bytes of buffers and unmaps them again, waiting once for each of the two: what every job
+    /// on mapped buffers costs besides.
+    pub fn map_and_unmap(&self, parts: &[(cl_mem, usize)]) {
+        let mut places = [null_mut::<c_void>(); 2];
+        // SAFETY: the buffers have so many bytes; what is unmapped is mapped; the events are ours.
+        unsafe {
+            for (index, (mem, size)) in parts.iter().enumerate() {
+                let blocking = cl_bool::from(index + 1 == parts.len());
+                let (access, place) = (CL_MAP_READ | CL_MAP_WRITE, &mut places[index]);
+                let event =
+                    enqueue_map_buffer(self.queue, *mem, blocking, access, 0, *size, place, 0, null())
+                        .expect("a map");
+                opencl3::event::release_event(event).expect("a release");
+            }
+            for (index, (mem, _)) in parts.iter().enumerate() {
+                let event =
+                    enqueue_unmap_mem_object(self.queue, *mem, places[index], 0, null()).expect("an unmap");
+                if index + 1 == parts.len() {
+                    opencl3::event::wait_for_events(&[event]).expect("an end");
+                }
+                opencl3::event::release_event(event).expect("a release");
+            }
+        }
+    }
+
     /// As a stream of the C API.
     pub fn stream(&self) -> i64 {
         self.queue as usize as i64

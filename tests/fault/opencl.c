@@ -95,6 +95,7 @@ STATUS(clEnqueueWriteBufferRect)
 STATUS(clEnqueueCopyBuffer)
 STATUS(clEnqueueCopyBufferRect)
 STATUS(clEnqueueFillBuffer)
+STATUS(clEnqueueNativeKernel)
 PASS(clCreateProgramWithSource, compilations++; if (spoils) {
   b = 1;
   c = (word)&spoiled;

@@ -3,92 +3,29 @@
 from __future__ import annotations
 
 import ctypes as C
+import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-CPU, CUDA, PINNED, MANAGED = 1, 2, 3, 13
-ASYNC, SATURATE = 1, 2
-PADDED = 4
-CAST_EXACT = 3
-OK, LOSSY = 0, -13
-ROUTES = ("zero copy", "host", "upload", "download", "device", "peer", "staged")
+# As the header has it, which that file is made from.
+_spec = importlib.util.spec_from_file_location("declarations", ROOT / "bindings/ctypes/declarations.py")
+ab_h = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(ab_h)
 
+CPU, CUDA, PINNED, MANAGED = ab_h.kDLCPU, ab_h.kDLCUDA, ab_h.kDLCUDAHost, ab_h.kDLCUDAManaged
+ASYNC, SATURATE = ab_h.AB_CONVERT_ASYNC, ab_h.AB_CONVERT_SATURATE
+PADDED = ab_h.DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+CAST_EXACT = ab_h.AB_CAST_EXACT
+LOSSY = ab_h.AB_E_LOSSY
 
-class Device(C.Structure):
-    _fields_ = [("type", C.c_int32), ("id", C.c_int32)]
-
-
-class DataType(C.Structure):
-    _fields_ = [("code", C.c_uint8), ("bits", C.c_uint8), ("lanes", C.c_uint16)]
-
-
-class Tensor(C.Structure):
-    _fields_ = [
-        ("data", C.c_void_p),
-        ("device", Device),
-        ("ndim", C.c_int32),
-        ("dtype", DataType),
-        ("shape", C.POINTER(C.c_int64)),
-        ("strides", C.POINTER(C.c_int64)),
-        ("byte_offset", C.c_uint64),
-    ]
-
-
-class Managed(C.Structure):
-    """DLManagedTensorVersioned."""
-
-    _fields_ = [
-        ("major", C.c_uint32),
-        ("minor", C.c_uint32),
-        ("manager", C.c_void_p),
-        ("deleter", C.c_void_p),
-        ("flags", C.c_uint64),
-        ("tensor", Tensor),
-    ]
-
-
-class Error(C.Structure):
-    _fields_ = [("size", C.c_uint32), ("code", C.c_int32), ("native", C.c_int64), ("message", C.c_char * 496)]
-
-
-class Options(C.Structure):
-    _fields_ = [
-        ("size", C.c_uint32),
-        ("flags", C.c_uint32),
-        ("device", Device),
-        ("dtype", DataType),
-        ("copy", C.c_int32),
-        ("layout", C.c_int32),
-        ("casting", C.c_int32),
-        ("alignment", C.c_uint32),
-        ("consumers", C.c_uint32),
-        ("src_stream", C.c_int64),
-        ("dst_stream", C.c_int64),
-        ("allocator", C.c_void_p),
-    ]
-
-
-class Report(C.Structure):
-    _fields_ = [
-        ("size", C.c_uint32),
-        ("route", C.c_int32),
-        ("reasons", C.c_uint32),
-        ("passes", C.c_uint32),
-        ("bytes_read", C.c_uint64),
-        ("bytes_written", C.c_uint64),
-        ("scratch_bytes", C.c_uint64),
-        ("nanoseconds", C.c_uint64),
-    ]
-
-
-assert C.sizeof(Options) == 64 and C.sizeof(Report) == 48 and C.sizeof(Tensor) == 48
+Tensor, DataType, Device, Options = ab_h.DLTensor, ab_h.DLDataType, ab_h.DLDevice, ab_h.ab_convert_options
 
 
 class Failure(Exception):
-    def __init__(self, error: Error):
+    def __init__(self, error: ab_h.ab_error):
         super().__init__(error.message.decode())
         self.code = error.code
 
@@ -97,7 +34,7 @@ def path() -> Path:
     return Path(os.environ.get("ARRAYBRIDGE_LIBRARY", ROOT / "target/release/libarraybridge.so"))
 
 
-ab = C.CDLL(str(path()))
+ab = ab_h.load(path())
 
 
 def tensor(
@@ -124,15 +61,20 @@ def tensor(
     return made
 
 
+def sized(struct: type) -> C.Structure:
+    """A struct that says how large it is."""
+    return struct(struct_size=C.sizeof(struct))
+
+
 def parse(name: str) -> DataType:
-    dtype, error = DataType(), Error(C.sizeof(Error))
+    dtype, error = DataType(), sized(ab_h.ab_error)
     if ab.ab_dtype_parse(name.encode(), C.byref(dtype), C.byref(error)):
         raise Failure(error)
     return dtype
 
 
 def options(**values: object) -> Options:
-    made = Options(C.sizeof(Options))
+    made = sized(Options)
     for name, value in values.items():
         setattr(made, name, value)
     return made
@@ -140,15 +82,24 @@ def options(**values: object) -> Options:
 
 def copy_into(
     source: Tensor, destination: Tensor, given: Options | None = None, flags: tuple[int, int] = (0, 0)
-) -> Report:
-    report, error = Report(C.sizeof(Report)), Error(C.sizeof(Error))
+) -> ab_h.ab_report:
+    report, error = sized(ab_h.ab_report), sized(ab_h.ab_error)
     status = ab.ab_copy_into(
-        None, C.byref(source), C.c_uint64(flags[0]), C.byref(destination), C.c_uint64(flags[1]),
+        None, C.byref(source), flags[0], C.byref(destination), flags[1],
         C.byref(given or options()), C.byref(report), C.byref(error),
     )  # fmt: skip
     if status:
         raise Failure(error)
     return report
+
+
+def copy_to(source: Tensor, device: tuple[int, int]) -> None:
+    """To new memory of a device, which goes back at once."""
+    made, error = C.POINTER(ab_h.DLManagedTensorVersioned)(), sized(ab_h.ab_error)
+    wanted = options(device=Device(*device))
+    if ab.ab_copy(None, C.byref(source), 0, C.byref(wanted), C.byref(made), None, C.byref(error)):
+        raise Failure(error)
+    ab.ab_release(made)
 
 
 class Driver:
@@ -220,6 +171,8 @@ class Memory:
         return data.raw[:size]
 
     def __del__(self) -> None:
+        if not hasattr(self, "address"):
+            return
         if self.device[0] == PINNED:
             self.driver.lib.cuMemFreeHost(C.c_void_p(self.address))
         else:

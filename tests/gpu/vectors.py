@@ -136,13 +136,11 @@ def layouts(source: Room, target: Room, quick: bool) -> Iterator[str]:
             yield f"layout {case['name']}"
 
 
-def run(driver: Driver, quick: bool) -> dict[str, list[str]]:
+def run(driver: Driver, quick: bool) -> Iterator[tuple[str, list[str]]]:
     """What is wrong, by the way."""
-    wrong = {}
     for way, (source, target) in ways(driver).items():
         rooms = Room(driver, source, SIZE), Room(driver, target, SIZE)
         found = [*casts(*rooms, quick), *layouts(*rooms, quick)]
         if way == "device":
             found += exact(*rooms, quick)
-        wrong[way] = found
-    return wrong
+        yield way, found

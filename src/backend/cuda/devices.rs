@@ -1,12 +1,16 @@
 //! Which devices there are, asked once for the process, and that of the parent when it has forked.
 
 use std::ffi::{CStr, c_char, c_int};
+use std::fmt::{self, Write};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute};
 
 use super::driver::{self, Functions, Why, call, error_name};
 use super::lane::Lane;
+use crate::backend::NO_MEMORY;
+use crate::backend::host;
+use crate::backend::shared::list;
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::error::{Error, Result};
 
@@ -29,7 +33,7 @@ pub struct Device {
     /// Its handle.
     pub handle: CUdevice,
     /// What its vendor calls it.
-    pub name: String,
+    pub name: Text,
     /// Bytes of its memory.
     pub memory: u64,
     /// Made at the first use.
@@ -40,11 +44,12 @@ pub struct Device {
 /// The oldest driver that has all that is used.
 const OLDEST: c_int = 11040;
 
-static CUDA: OnceLock<Result<Cuda, String>> = OnceLock::new();
+static CUDA: OnceLock<Result<Cuda, Text>> = OnceLock::new();
+static STARTING: Mutex<()> = Mutex::new(());
 
 /// The driver, which is initialised at the first use; or why it cannot be used.
 pub fn cuda() -> Result<&'static Cuda, Why> {
-    let cuda = CUDA.get_or_init(initialise).as_ref().map_err(String::as_str)?;
+    let cuda = driver::once(&CUDA, &STARTING, initialise)?.as_ref().map_err(|why| &**why)?;
     if cuda.process == std::process::id() {
         Ok(cuda)
     } else {
@@ -65,7 +70,10 @@ pub fn needed() -> Result<&'static Cuda> {
 
 /// That it cannot be used.
 pub fn unavailable(device: DLDevice, why: Why) -> Error {
-    Error::Unavailable { backend: super::NAME, device, why }
+    match why {
+        NO_MEMORY => Error::OutOfMemory { device: host::DEVICE, bytes: 0, alignment: 1 },
+        why => Error::Unavailable { backend: super::NAME, device, why },
+    }
 }
 
 impl Cuda {
@@ -105,46 +113,100 @@ impl Device {
     }
 }
 
-fn initialise() -> Result<Cuda, String> {
-    let f = driver::functions()?;
-    let explain = |call: &str, code| format!("{call}: {} ({code})", error_name(f, code));
+/// Starts the driver, or says why it cannot be used. An error: there is no memory for that now.
+fn initialise() -> Result<Result<Cuda, Text>, Why> {
+    let f = match driver::functions() {
+        Ok(f) => f,
+        Err(NO_MEMORY) => return Err(NO_MEMORY),
+        Err(why) => return Ok(Err(Text::of(format_args!("{why}")))),
+    };
+    let explain =
+        |call: &str, code| Ok(Err(Text::of(format_args!("{call}: {} ({code})", error_name(f, code)))));
     // SAFETY: the functions are the driver's, and each value has its place.
     unsafe {
         let mut version = 0;
         let code = (f.cuDriverGetVersion)(&mut version);
         if code == 0 && version < OLDEST {
             let (major, minor) = (version / 1000, version % 1000 / 10);
-            return Err(format!("the driver is of CUDA {major}.{minor}: 11.4 or later is needed"));
+            let why = format_args!("the driver is of CUDA {major}.{minor}: 11.4 or later is needed");
+            return Ok(Err(Text::of(why)));
         }
         let code = (f.cuInit)(0);
         if code != 0 {
-            return Err(explain("cuInit", code));
+            return explain("cuInit", code);
         }
         let mut count = 0;
         let code = (f.cuDeviceGetCount)(&mut count);
         if code != 0 {
-            return Err(explain("cuDeviceGetCount", code));
+            return explain("cuDeviceGetCount", code);
         }
         if count == 0 {
-            return Err("there is no CUDA device".to_owned());
+            return Ok(Err(Text::of(format_args!("there is no CUDA device"))));
         }
-        let devices = (0..count).map(|id| describe(f, id)).collect::<Result<_>>();
-        let devices = devices.map_err(|error| error.to_string())?;
-        Ok(Cuda { f, version, devices, process: std::process::id() })
+        let mut devices = list(count as usize).map_err(|_| NO_MEMORY)?;
+        for id in 0..count {
+            match describe(f, id) {
+                Ok(device) => devices.push(device),
+                Err(error) => return Ok(Err(Text::of(format_args!("{error}")))),
+            }
+        }
+        Ok(Ok(Cuda { f, version, devices, process: std::process::id() }))
     }
 }
 
 /// # Safety
 /// The driver is initialised.
 unsafe fn describe(f: &Functions, id: c_int) -> Result<Device> {
-    let (mut handle, mut memory, mut name) = (0, 0, [0 as c_char; 256]);
+    let (mut handle, mut memory, mut name) = (0, 0, [0 as c_char; Text::ROOM + 1]);
     // SAFETY: each value has its place; the driver ends the name with NUL.
     unsafe {
         call!(f, cuDeviceGet(&mut handle, id))?;
         call!(f, cuDeviceTotalMem(&mut memory, handle))?;
         call!(f, cuDeviceGetName(name.as_mut_ptr(), name.len() as c_int - 1, handle))?;
-        let name = CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned();
+        let name = CStr::from_ptr(name.as_ptr()).to_str().unwrap_or("a device whose name is no text");
         let (lane, making) = (OnceLock::new(), Mutex::new(()));
+        let name = Text::of(format_args!("{name}"));
         Ok(Device { id, handle, name, memory: memory as u64, lane, making })
+    }
+}
+
+/// A text that needs no memory of its own.
+pub struct Text {
+    bytes: [u8; Text::ROOM],
+    len: usize,
+}
+
+impl Text {
+    const ROOM: usize = 255;
+
+    /// As much as there is room for.
+    fn of(what: fmt::Arguments<'_>) -> Text {
+        let mut text = Text { bytes: [0; Text::ROOM], len: 0 };
+        // What has no room is left out.
+        let _ = text.write_fmt(what);
+        text
+    }
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let more = &more[..more.floor_char_boundary(Text::ROOM - self.len)];
+        self.bytes[self.len..][..more.len()].copy_from_slice(more.as_bytes());
+        self.len += more.len();
+        Ok(())
+    }
+}
+
+impl std::ops::Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
     }
 }

@@ -5,13 +5,14 @@
 //! newer drivers have codes that no list of ours knows.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemPoolProps,
     CUmemoryPool, CUmodule, CUstream,
 };
 
+use crate::backend::NO_MEMORY;
 use crate::error::{Error, Result};
 
 /// Why there is no CUDA here.
@@ -127,16 +128,42 @@ static FUNCTIONS: OnceLock<Result<Functions, Why>> = OnceLock::new();
 /// The functions, or why there are none. The library is opened once and never closed: deleters of
 /// results need it until the process ends. Nothing is initialised yet.
 pub fn functions() -> Result<&'static Functions, Why> {
-    let open = || {
-        // SAFETY: opening a library runs its initialisers, which is what CUDA programs do.
-        let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if library.is_null() {
-            return Err("the library libcuda.so.1 cannot be opened");
-        }
-        // SAFETY: it is open, and stays so.
-        unsafe { Functions::find(library) }
-    };
-    FUNCTIONS.get_or_init(open).as_ref().map_err(|why| *why)
+    once(&FUNCTIONS, &OPENING, open)?.as_ref().map_err(|why| *why)
+}
+
+static OPENING: Mutex<()> = Mutex::new(());
+
+fn open() -> Result<Result<Functions, Why>, Why> {
+    // SAFETY: opening a library runs its initialisers, which is what CUDA programs do.
+    let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        // A library that is not there leaves another number behind.
+        let code = std::io::Error::last_os_error().raw_os_error();
+        return if code == Some(libc::ENOMEM) {
+            Err(NO_MEMORY)
+        } else {
+            Ok(Err("the library libcuda.so.1 cannot be opened"))
+        };
+    }
+    // SAFETY: it is open, and stays so.
+    Ok(unsafe { Functions::find(library) })
+}
+
+/// What is found out once for the process. Where that fails, for want of memory, it is tried again the next time.
+pub fn once<T>(
+    found: &'static OnceLock<T>,
+    finding: &'static Mutex<()>,
+    find: impl FnOnce() -> Result<T, Why>,
+) -> Result<&'static T, Why> {
+    if let Some(found) = found.get() {
+        return Ok(found);
+    }
+    let _one = finding.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = found.get() {
+        return Ok(found);
+    }
+    let value = find()?;
+    Ok(found.get_or_init(|| value))
 }
 
 /// The functions, if this process has the library already; it is not loaded for this.

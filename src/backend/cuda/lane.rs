@@ -16,6 +16,7 @@ use super::devices::Device;
 use super::driver::{Functions, PEER_ACCESS_ALREADY_ENABLED, call};
 use super::kernels::Modules;
 use super::slot::Pinned;
+use crate::backend::shared::reserve;
 use crate::backend::staging::Rings;
 use crate::error::Result;
 
@@ -41,10 +42,17 @@ pub struct Lane {
     pub shares_pages: bool,
     /// What was found to be faster there: up, and down.
     pub pageable: [Pageable; 2],
-    /// Ours that nobody is using.
-    streams: Mutex<Vec<Handle>>,
+    /// Our own.
+    streams: Mutex<Streams>,
     /// Devices that it has been told to reach, and whether it does.
     peers: Mutex<Vec<(i32, bool)>>,
+}
+
+#[derive(Default)]
+struct Streams {
+    /// Those that nobody is using, with room for all of them.
+    free: Vec<Handle>,
+    made: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -119,7 +127,7 @@ impl Lane {
                 max_pitch: usize::try_from(pitch).unwrap_or(0),
                 shares_pages: device.attribute(f, tables) != 0,
                 pageable: [Pageable::new(), Pageable::new()],
-                streams: Mutex::new(Vec::new()),
+                streams: Mutex::default(),
                 peers: Mutex::new(Vec::new()),
             })
         }
@@ -132,7 +140,15 @@ impl Lane {
 
     /// A stream of our own, that nobody else uses until it is dropped. The context is current.
     pub fn stream(&'static self) -> Result<OwnStream> {
-        let kept = self.streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = streams.free.pop();
+        if kept.is_none() {
+            // So that it can be put back, whatever happens.
+            let all = streams.made + 1;
+            reserve(&mut streams.free, all)?;
+            streams.made = all;
+        }
+        drop(streams);
         let stream = match kept {
             Some(Handle(stream)) => stream,
             // SAFETY: the context is current.
@@ -153,7 +169,10 @@ impl Lane {
                 let code = unsafe { (self.f.cuCtxEnablePeerAccess)(other.context, 0) };
                 matches!(code, 0 | PEER_ACCESS_ALREADY_ENABLED)
             });
-        peers.push((to.id, reaches));
+        // It is asked again where it cannot be kept.
+        if peers.try_reserve(1).is_ok() {
+            peers.push((to.id, reaches));
+        }
         reaches
     }
 }
@@ -268,7 +287,7 @@ impl OwnStream {
 impl Drop for OwnStream {
     fn drop(&mut self) {
         let mut streams = self.lane.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        streams.push(Handle(self.stream));
+        streams.free.push(Handle(self.stream));
     }
 }
 

@@ -12,6 +12,7 @@ use super::devices;
 use super::driver::{Code, Functions, NOT_INITIALIZED, OUT_OF_MEMORY, call};
 use super::lane::{Lane, Relaxed};
 use super::order::{LEGACY, LEGACY_STREAM};
+use crate::backend::shared::boxed;
 use crate::backend::{Memory, MemoryKind, Place, PointerInfo, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
 use crate::error::{Error, Result};
@@ -134,7 +135,7 @@ pub fn allocate(lane: &'static Lane, wanted: &Wanted<'_>) -> Result<Memory> {
             call!(f, cuStreamSynchronize(lane.allocations))?;
         }
         owner.way = way;
-        Memory::of_device(first, size as usize, Box::new(owner)).ok_or(out_of_memory)
+        Memory::of_device(first, size as usize, boxed(owner)?).ok_or(out_of_memory)
     }
 }
 
@@ -176,8 +177,10 @@ impl Drop for Owner {
                 Back::Device => (f.cuMemFree)(self.address),
                 Back::Host => (f.cuMemFreeHost)(self.address as usize as *mut c_void),
                 Back::Pool { legacy: true } => (f.cuMemFreeAsync)(self.address, LEGACY_STREAM as CUstream),
-                // A caller's stream may be gone by now, so the device is waited for, as cuMemFree does. What
-                // may be in use is not given away.
+                // The caller has put work in its stream since, of which an event after ours would know
+                // nothing; one that is recorded now needs that stream, which may be gone, and drivers end the
+                // process for handles that are. So the device is waited for, as cuMemFree does. What may be in
+                // use is not given away.
                 Back::Pool { legacy: false } => {
                     if (f.cuCtxSynchronize)() != 0 && (f.cuCtxSynchronize)() != 0 {
                         return;

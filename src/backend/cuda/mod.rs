@@ -28,6 +28,7 @@ use self::slot::Pinned;
 use super::host::Host;
 use super::job::{Cast, Work};
 use super::rectangle::Rectangle;
+use super::shared::list_of;
 use super::staging::{self, Crossing, Packing, Part, Parts};
 use super::{Backend, DeviceInfo, Errand, Memory, MemoryKind, Place, PointerInfo, Streams, Transfer, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
@@ -440,7 +441,7 @@ impl Call<'_> {
         let (mut first, mut second) = (staging::room(), staging::room());
         let unpack = part.unpack(packing.device, size, &mut second);
         let Some(copy) = Rectangle::of(&unpack).filter(Rectangle::is_run) else { return Ok(None) };
-        let mut bytes = vec![0u8; (part.elements * size) as usize];
+        let mut bytes = list_of(0u8, (part.elements * size) as usize)?;
         let packed = bytes.as_mut_ptr() as usize as u64;
         // SAFETY: the caller vouches for both sides; the bytes are as many as are packed.
         unsafe {
@@ -545,7 +546,10 @@ impl Call<'_> {
     /// # Safety
     /// As [`Backend::transfer`].
     unsafe fn staged(&self, lane: &'static Lane, up: bool, host: u64, device: u64) -> Option<Result<()>> {
-        let ring = lane.rings.of(self.job.staging_bytes);
+        let ring = match lane.rings.of(self.job.staging_bytes) {
+            Ok(ring) => ring,
+            Err(error) => return Some(Err(error)),
+        };
         let casts = |casts| {
             let packing = Packing::of(self.job.work, up, casts)?;
             let parts = Parts::of(self.job, packing.size, ring.slot_bytes())?;
@@ -561,7 +565,10 @@ impl Call<'_> {
             let _entered = lane.enter()?;
             Pinned::new(lane, bytes)
         };
-        let crossing = Crossing::new(&ring, &parts, packing, self.job.threads, make)?;
+        let crossing = match Crossing::new(&ring, &parts, packing, self.job.threads, make).transpose()? {
+            Ok(crossing) => crossing,
+            Err(error) => return Some(Err(error)),
+        };
         let cross = |slot: &mut Pinned, part: &Part, bytes: u64| {
             let _entered = lane.enter()?;
             let mut room = staging::room();

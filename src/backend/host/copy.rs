@@ -1,7 +1,6 @@
 //! Copies of rows whose elements are moved as they are.
 
 use super::isa::Isa;
-use super::transpose::{read_part, write_part};
 
 /// Where rows of elements lie on one side.
 #[derive(Clone, Copy)]
@@ -17,6 +16,20 @@ impl Steps {
     pub fn one(element: isize) -> Steps {
         Steps { element, row: 0 }
     }
+}
+
+/// Copies each of `count` rows, which start so many bytes from each other. No function that takes a closure: one
+/// that is not inlined has the baseline's instructions.
+macro_rules! each_row {
+    ($source:ident + $from:expr, $destination:ident + $to:expr, $count:expr => $copy:expr) => {{
+        let (mut $source, mut $destination) = ($source, $destination);
+        for _ in 0..$count {
+            $copy;
+            // After the last row these are nowhere.
+            $source = $source.wrapping_offset($from);
+            $destination = $destination.wrapping_offset($to);
+        }
+    }};
 }
 
 /// Copies rows of as many elements: source, its steps, destination, its steps, elements, rows.
@@ -38,26 +51,23 @@ unsafe fn rows<const SIZE: usize>(
     // SAFETY: as the caller says.
     unsafe {
         // What is chosen is chosen once for all rows.
-        macro_rules! each_row {
-            ($from:ident, $to:ident => $copy:expr) => {
-                for row in 0..count as isize {
-                    let ($from, $to) = (source.offset(row * from.row), destination.offset(row * to.row));
-                    $copy;
-                }
-            };
+        macro_rules! each_row_by {
+            ($from:ident, $to:ident => $copy:expr) => {{
+                let ($from, $to) = (source, destination);
+                each_row!($from + from.row, $to + to.row, count => $copy)
+            }};
         }
         if to.element != size {
-            return each_row!(s, d => one_by_one::<SIZE>(s, from.element, d, to.element, n));
+            return each_row_by!(s, d => one_by_one::<SIZE>(s, from.element, d, to.element, n));
         }
         // The same loop with the steps of common views constant, for which it is vectorised.
         match from.element {
-            step if step == size && n * SIZE <= SHORT => each_row!(s, d => short(s, d, n * SIZE)),
-            step if step == size => each_row!(s, d => s.copy_to_nonoverlapping(d, n * SIZE)),
-            step if step == -size => each_row!(s, d => in_blocks::<SIZE>(s, -size, d, n)),
-            step if step == 2 * size => each_row!(s, d => in_blocks::<SIZE>(s, 2 * size, d, n)),
-            step if step == 3 * size => each_row!(s, d => in_blocks::<SIZE>(s, 3 * size, d, n)),
-            step if step == 4 * size => each_row!(s, d => in_blocks::<SIZE>(s, 4 * size, d, n)),
-            step => each_row!(s, d => one_by_one::<SIZE>(s, step, d, size, n)),
+            step if step == size => each_row_by!(s, d => s.copy_to_nonoverlapping(d, n * SIZE)),
+            step if step == -size => each_row_by!(s, d => in_blocks::<SIZE>(s, -size, d, n)),
+            step if step == 2 * size => each_row_by!(s, d => in_blocks::<SIZE>(s, 2 * size, d, n)),
+            step if step == 3 * size => each_row_by!(s, d => in_blocks::<SIZE>(s, 3 * size, d, n)),
+            step if step == 4 * size => each_row_by!(s, d => in_blocks::<SIZE>(s, 4 * size, d, n)),
+            step => each_row_by!(s, d => one_by_one::<SIZE>(s, step, d, size, n)),
         }
     }
 }
@@ -66,32 +76,63 @@ unsafe fn rows<const SIZE: usize>(
 const SHORT: usize = 256;
 
 /// # Safety
-/// `bytes` are readable and writable, and do not overlap.
+/// `count` rows of `bytes`, which are [`SHORT`] at most, are readable and writable at their steps, and do not
+/// overlap.
 #[inline(always)]
-unsafe fn short(source: *const u8, destination: *mut u8, bytes: usize) {
-    const PIECE: usize = 32;
+unsafe fn short_rows(
+    source: *const u8,
+    from: isize,
+    destination: *mut u8,
+    to: isize,
+    bytes: usize,
+    count: usize,
+) {
     // SAFETY: pieces are within the bytes; the last one ends where they do.
     unsafe {
-        let piece = |at: usize| {
-            let value = source.add(at).cast::<[u8; PIECE]>().read();
-            destination.add(at).cast::<[u8; PIECE]>().write(value);
-        };
-        if bytes >= PIECE {
-            let last = bytes - PIECE;
-            let mut at = 0;
-            while at < last {
-                piece(at);
-                at += PIECE;
-            }
-            piece(last);
-        } else if bytes > 16 {
-            let (low, high) = (read_part(source, 16), read_part(source.add(bytes - 16), 16));
-            write_part(destination, 16, low);
-            write_part(destination.add(bytes - 16), 16, high);
-        } else {
-            write_part(destination, bytes, read_part(source, bytes));
+        macro_rules! each_row_by_ends {
+            ($size:literal) => {
+                each_row!(source + from, destination + to, count => ends::<$size>(source, destination, bytes))
+            };
+        }
+        match bytes {
+            0 => {}
+            1 => each_row!(source + from, destination + to, count => piece::<1>(source, destination)),
+            2..=3 => each_row_by_ends!(2),
+            4..=7 => each_row_by_ends!(4),
+            8..=15 => each_row_by_ends!(8),
+            16..=31 => each_row_by_ends!(16),
+            32..=64 => each_row_by_ends!(32),
+            _ => each_row!(source + from, destination + to, count => {
+                let mut at = 32;
+                while at < bytes - 32 {
+                    piece::<32>(source.add(at), destination.add(at));
+                    at += 32;
+                }
+                ends::<32>(source, destination, bytes);
+            }),
         }
     }
+}
+
+/// The first and the last `N` of some bytes, which may share some.
+///
+/// # Safety
+/// So many are readable and writable, and the two sides do not overlap.
+#[inline(always)]
+unsafe fn ends<const N: usize>(source: *const u8, destination: *mut u8, bytes: usize) {
+    // SAFETY: as the caller says.
+    unsafe {
+        piece::<N>(source, destination);
+        piece::<N>(source.add(bytes - N), destination.add(bytes - N));
+    }
+}
+
+/// # Safety
+/// `N` bytes are readable and writable.
+#[inline(always)]
+unsafe fn piece<const N: usize>(source: *const u8, destination: *mut u8) {
+    // SAFETY: as the caller says.
+    unsafe { destination.cast::<[u8; N]>().write(source.cast::<[u8; N]>().read()) };
 }
 
 /// # Safety
@@ -160,8 +201,19 @@ unsafe fn block<const SIZE: usize, const N: usize>(
     let mut elements = [[0; SIZE]; N];
     // SAFETY: the caller's.
     unsafe {
-        for (index, element) in elements.iter_mut().enumerate() {
-            *element = source.offset((at + index) as isize * step).cast::<[u8; SIZE]>().read();
+        if step == 2 * SIZE as isize {
+            // Two vectors that end where the last element does.
+            let low = source.add(2 * at * SIZE);
+            let high = low.add((N - 1) * SIZE).cast::<[[u8; SIZE]; N]>().read();
+            let low = low.cast::<[[u8; SIZE]; N]>().read();
+            for index in 0..N / 2 {
+                elements[index] = low[2 * index];
+                elements[N / 2 + index] = high[2 * index + 1];
+            }
+        } else {
+            for (index, element) in elements.iter_mut().enumerate() {
+                *element = source.offset((at + index) as isize * step).cast::<[u8; SIZE]>().read();
+            }
         }
         destination.add(at * SIZE).cast::<[[u8; SIZE]; N]>().write(elements);
     }
@@ -184,7 +236,28 @@ macro_rules! compiled {
                 count: usize,
             ) {
                 // SAFETY: as the caller says.
-                unsafe { super::rows::<SIZE>(source, from, destination, to, n, count) }
+                unsafe {
+                    if (from.element, to.element) == (SIZE as isize, SIZE as isize) && n * SIZE <= super::SHORT {
+                        return short_rows(source, from.row, destination, to.row, n * SIZE, count);
+                    }
+                    super::rows::<SIZE>(source, from, destination, to, n, count)
+                }
+            }
+
+            /// # Safety
+            /// As [`super::short_rows`]; the processor has the instructions.
+            $(#[target_feature(enable = $feature)])?
+            #[inline(never)]
+            unsafe fn short_rows(
+                source: *const u8,
+                from: isize,
+                destination: *mut u8,
+                to: isize,
+                bytes: usize,
+                count: usize,
+            ) {
+                // SAFETY: as the caller says.
+                unsafe { super::short_rows(source, from, destination, to, bytes, count) }
             }
 
             pub fn for_size(size: usize) -> Option<CopyFn> {

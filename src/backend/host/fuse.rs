@@ -38,13 +38,18 @@ impl<'a> Lines<'a> {
     /// Takes an axis, or blocks of it where that would be more than about `wanted` lines. `start` is its
     /// step where lines start.
     fn take(&mut self, index: usize, axis: &Axis, start: i64, wanted: usize) {
-        let most = (wanted / self.len).max(1) as i64;
-        // Parts that are about equally long, and half as long again at most.
-        let parts = ((axis.extent + most / 2) / most).max(1);
         (self.cut, self.step) = (index, self.len);
-        self.block = (axis.extent + parts - 1) / parts;
+        self.whole = axis.extent.saturating_mul(self.len as i64) <= wanted as i64;
+        self.block = axis.extent;
+        // Most axes are short, and divisions take as long as many of their lines.
+        if !self.whole {
+            let most = (wanted / self.len).max(1) as i64;
+            // Parts that are about equally long, and half as long again at most.
+            let parts = ((axis.extent + most / 2) / most).max(1);
+            self.block = (axis.extent + parts - 1) / parts;
+            self.whole = parts == 1;
+        }
         self.repeat(start as isize, self.block as usize);
-        self.whole = parts == 1;
     }
 
     /// Adds the lines of `count - 1` more steps of an axis.
@@ -68,7 +73,7 @@ impl<'a> Lines<'a> {
 
     /// How many blocks there are.
     fn blocks(&self, axes: &[Axis]) -> i64 {
-        (axes[self.cut].extent + self.block - 1) / self.block
+        if self.whole { 1 } else { (axes[self.cut].extent + self.block - 1) / self.block }
     }
 
     /// Steps of the last axis in a block.
@@ -125,7 +130,7 @@ pub fn each_matrix(
     let most = |wanted: usize| wanted.min(MOST * 2 / 3);
     let (most_rows, most_columns) = (most(reach.rows), most(reach.columns));
     let mut taken = 1u128 << inner | 1 << near;
-    let mut rooms: [Room; 2] = [[MaybeUninit::uninit(); MOST]; 2];
+    let mut rooms: [Room; 2] = [const { [const { MaybeUninit::uninit() }; MOST] }; 2];
     let [row_room, column_room] = &mut rooms;
     let mut rows = Lines::new(row_room);
     rows.take(inner, &axes[inner], axes[inner].source, most_rows);

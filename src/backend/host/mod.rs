@@ -37,6 +37,20 @@ pub struct Host;
 /// Its DLPack pair.
 pub const DEVICE: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
 
+/// Bytes below which one thread does a job by itself, whatever it is.
+pub const ONE_THREAD: u64 = split::PARALLEL[1] as u64;
+
+/// Copies bytes.
+///
+/// # Safety
+/// So many are readable and writable there, and do not overlap.
+#[inline(always)]
+pub unsafe fn copy_bytes(source: u64, destination: u64, bytes: u64) {
+    let (source, destination) = (source as usize as *const u8, destination as usize as *mut u8);
+    // SAFETY: as the caller says.
+    unsafe { source.copy_to_nonoverlapping(destination, bytes as usize) };
+}
+
 impl Backend for Host {
     fn name(&self) -> &'static str {
         "host"
@@ -83,40 +97,45 @@ impl Backend for Host {
         destination: &Place,
         _streams: &Streams,
     ) -> Result<()> {
-        let (source, destination) = (source.address(), destination.address());
-        let sides =
-            Sides { source: source as usize as *const u8, destination: destination as usize as *mut u8 };
-        let Folded { axes, source_offset, destination_offset } = job.folded;
-        let start = (source_offset, destination_offset);
         // SAFETY: the caller vouches for every place of the job.
-        let kept = unsafe {
-            match job.work {
-                Work::Move { size } => {
-                    let (axes, size) = larger_elements(axes, size);
-                    let bytes = elements(axes).saturating_mul(size as usize);
-                    let kernel = Move::new(sides, size as usize, bytes);
+        unsafe { run(job, source.address(), destination.address()) }
+    }
+}
+
+/// Does a job between two addresses: those of the first elements.
+///
+/// # Safety
+/// As [`Backend::transfer`].
+pub unsafe fn run(job: &Transfer<'_>, source: u64, destination: u64) -> Result<()> {
+    let sides = Sides { source: source as usize as *const u8, destination: destination as usize as *mut u8 };
+    let Folded { axes, source_offset, destination_offset } = job.folded;
+    let start = (source_offset, destination_offset);
+    // SAFETY: the caller vouches for every place of the job.
+    let kept = unsafe {
+        match job.work {
+            Work::Move { size } => {
+                let (axes, size) = larger_elements(axes, size);
+                let bytes = elements(axes).saturating_mul(size as usize);
+                let kernel = Move::new(sides, size as usize, bytes);
+                split::run(axes, start, &kernel, destination, job.threads)
+            }
+            // Neighbours share bytes, which only one thread may write.
+            Work::MoveBits { bits, room } => walk::walk(axes, start, &MoveBits { sides, bits, room }),
+            Work::Cast(cast) => {
+                let bits = |scalar: Scalar, counts: bool| counts.then(|| scalar.bits());
+                let bits = (bits(cast.from, cast.from_bits), bits(cast.to, cast.to_bits));
+                let kernel = CastKernel::new(sides, Caster::new(&cast), elements(axes), bits);
+                if cast.to_bits {
+                    walk::walk(axes, start, &kernel)
+                } else {
                     split::run(axes, start, &kernel, destination, job.threads)
                 }
-                // Neighbours share bytes, which only one thread may write.
-                Work::MoveBits { bits, room } => walk::walk(axes, start, &MoveBits { sides, bits, room }),
-                Work::Cast(cast) => {
-                    let bits = |scalar: Scalar, counts: bool| counts.then(|| scalar.bits());
-                    let bits = (bits(cast.from, cast.from_bits), bits(cast.to, cast.to_bits));
-                    let kernel = CastKernel::new(sides, Caster::new(&cast), elements(axes), bits);
-                    if cast.to_bits {
-                        walk::walk(axes, start, &kernel)
-                    } else {
-                        split::run(axes, start, &kernel, destination, job.threads)
-                    }
-                }
             }
-        };
-        match job.work {
-            Work::Cast(cast) if !kept => {
-                Err(Error::ValueLost { from: cast.from.dtype(), to: cast.to.dtype() })
-            }
-            _ => Ok(()),
         }
+    };
+    match job.work {
+        Work::Cast(cast) if !kept => Err(Error::ValueLost { from: cast.from.dtype(), to: cast.to.dtype() }),
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::layout::Axis;
 
 /// Bytes of the destination from which on a second thread pays for being woken, which takes as long as
 /// copying a megabyte: of plain copies, and of jobs that do more with each byte.
-const PARALLEL: [i64; 2] = [16 << 20, 4 << 20];
+pub const PARALLEL: [i64; 2] = [16 << 20, 4 << 20];
 /// Bytes of a part: small enough to make up for threads that are not equally fast.
 const PART: i64 = 512 << 10;
 /// Parts for each thread of jobs other than plain copies: what reads across lines wants large blocks.

@@ -195,7 +195,7 @@ pub struct PerAxis<T> {
 
 impl<T: Copy> PerAxis<T> {
     pub fn new() -> PerAxis<T> {
-        PerAxis { items: [MaybeUninit::uninit(); MAX_NDIM + 3], len: 0 }
+        PerAxis { items: [const { MaybeUninit::uninit() }; MAX_NDIM + 3], len: 0 }
     }
 
     pub fn push(&mut self, item: T) {

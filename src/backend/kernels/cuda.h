@@ -30,6 +30,16 @@ typedef u32 u128 __attribute__((ext_vector_type(4)));
 typedef uint4 u128;
 #endif
 #define AB_GLOBAL
+#define AB_UNROLL _Pragma("unroll")
+#define AB_NO_UNROLL _Pragma("nounroll")
+
+/* Compilers lose sight of the numbers' being short. */
+AB_DEVICE i64 ab_product(i32 a, i32 b) {
+  i64 product;
+  asm("mul.wide.s32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+  return product;
+}
+#define AB_PRODUCT(a, b) ab_product(a, b)
 
 /* Work items of a group. */
 #define AB_GROUP 256

@@ -14,6 +14,9 @@ typedef u32 u128 __attribute__((vector_size(16)));
 #define AB_LOCAL
 #define AB_CLZ32(x) ((u32)__builtin_clz(x))
 #define AB_CLZ64(x) ((u32)__builtin_clzll(x))
+#define AB_PRODUCT(a, b) ((i64)(a) * (b))
+#define AB_UNROLL
+#define AB_NO_UNROLL
 
 /* Work items of a group. */
 #define AB_GROUP 256

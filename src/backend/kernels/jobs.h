@@ -9,7 +9,7 @@
  *   AB_PACK(f32)           ab_pack_f32       a change of type to a format of less than a byte, likewise
  */
 
-/* What divides by an extent: n / extent is n * magic >> shift for n below 2^31. */
+/* What divides by an extent: n / extent is 2n * magic >> 32 >> shift for n below 2^31. */
 typedef struct {
   u32 extent, magic, shift, unused;
 } ab_division;
@@ -52,11 +52,31 @@ typedef char ab_params_are_as_in_rust[sizeof(ab_params) == 712 ? 1 : -1];
 #define AB_SOURCE_BITS 16u /* the source counts bits */
 #define AB_SOURCE_ODD 32u  /* elements of the source are not aligned */
 #define AB_DESTINATION_ODD 64u
+#define AB_WIDE 128u /* steps of an axis that 32 bits do not hold */
 
 /* Elements of a work item, a group apart. */
 #define AB_EACH 4
 
-#define AB_DIVIDE(n, division) ((u32)(((u64)(n) * (division).magic) >> (division).shift))
+#define AB_DIVIDE(n, division) ((u32)((u64)((n) << 1) * (division).magic >> 32) >> (division).shift)
+
+/* Places times a step. The product of two numbers of 32 bits is one instruction of a GPU, that of longer ones is
+ * several: only steps that need it are taken for long. */
+AB_DEVICE i64 ab_times_short(i32 places, i64 step) { return AB_PRODUCT(places, (i32)step); }
+AB_DEVICE i64 ab_times_long(i32 places, i64 step) { return places * step; }
+
+/* Adds to `from` and `to` where element `rest` is. */
+#define AB_WALK(from, to, TIMES)                                                                                 \
+  {                                                                                                              \
+    for (u32 a = p.axes; a-- > 1;) {                                                                             \
+      const u32 next = AB_DIVIDE(rest, p.axis[a].extent);                                                        \
+      const i32 at = (i32)(rest - next * p.axis[a].extent.extent);                                               \
+      from += TIMES(at, p.axis[a].source);                                                                       \
+      to += TIMES(at, p.axis[a].destination);                                                                    \
+      rest = next;                                                                                               \
+    }                                                                                                            \
+    from += TIMES((i32)rest, p.axis[0].source);                                                                  \
+    to += TIMES((i32)rest, p.axis[0].destination);                                                               \
+  }
 
 /* Where element `index` is on both sides. */
 #define AB_LOCATE(index, from, to)                                                                               \
@@ -64,15 +84,10 @@ typedef char ab_params_are_as_in_rust[sizeof(ab_params) == 712 ? 1 : -1];
     u32 rest = (index);                                                                                          \
     from = p.source;                                                                                             \
     to = p.destination;                                                                                          \
-    for (u32 a = p.axes; a-- > 1;) {                                                                             \
-      const u32 next = AB_DIVIDE(rest, p.axis[a].extent);                                                        \
-      const i64 at = rest - next * p.axis[a].extent.extent;                                                      \
-      from += at * p.axis[a].source;                                                                             \
-      to += at * p.axis[a].destination;                                                                          \
-      rest = next;                                                                                               \
-    }                                                                                                            \
-    from += rest * p.axis[0].source;                                                                             \
-    to += rest * p.axis[0].destination;                                                                          \
+    if (p.flags & AB_WIDE)                                                                                       \
+      AB_WALK(from, to, ab_times_long)                                                                           \
+    else                                                                                                         \
+      AB_WALK(from, to, ab_times_short)                                                                          \
   }
 
 /* ---- one element ---- */
@@ -184,6 +199,7 @@ AB_DEVICE u32 ab_load_bits(AB_GLOBAL const u8 *source, i64 at, u32 bits) {
       const u32 first = AB_GROUP_ID * (AB_GROUP * AB_EACH) + item;                                               \
       WORD words[AB_EACH];                                                                                       \
       i64 to[AB_EACH];                                                                                           \
+      AB_UNROLL                                                                                                  \
       for (u32 k = 0; k < AB_EACH; k++) {                                                                        \
         const u32 index = first + k * AB_GROUP;                                                                  \
         if (index < p.count) {                                                                                   \
@@ -192,6 +208,7 @@ AB_DEVICE u32 ab_load_bits(AB_GLOBAL const u8 *source, i64 at, u32 bits) {
           words[k] = *(AB_GLOBAL const WORD *)(source + from);                                                   \
         }                                                                                                        \
       }                                                                                                          \
+      AB_UNROLL                                                                                                  \
       for (u32 k = 0; k < AB_EACH; k++) {                                                                        \
         if (first + k * AB_GROUP < p.count) *(AB_GLOBAL WORD *)(destination + to[k]) = words[k];                 \
       }                                                                                                          \
@@ -204,6 +221,7 @@ AB_DEVICE u32 ab_load_bits(AB_GLOBAL const u8 *source, i64 at, u32 bits) {
       const u32 first = AB_GROUP_ID * (AB_GROUP * AB_EACH) + item;                                               \
       ab_bits_##FROM in[AB_EACH];                                                                                \
       i64 from[AB_EACH], to[AB_EACH];                                                                            \
+      AB_UNROLL                                                                                                  \
       for (u32 k = 0; k < AB_EACH; k++) {                                                                        \
         const u32 index = first + k * AB_GROUP;                                                                  \
         if (index < p.count) {                                                                                   \
@@ -211,6 +229,7 @@ AB_DEVICE u32 ab_load_bits(AB_GLOBAL const u8 *source, i64 at, u32 bits) {
           in[k] = AB_READ(FROM, from[k]);                                                                        \
         }                                                                                                        \
       }                                                                                                          \
+      AB_UNROLL                                                                                                  \
       for (u32 k = 0; k < AB_EACH; k++) {                                                                        \
         if (first + k * AB_GROUP < p.count) {                                                                    \
           ab_bits_##TO out;                                                                                      \
@@ -236,28 +255,32 @@ AB_DEVICE u32 ab_load_bits(AB_GLOBAL const u8 *source, i64 at, u32 bits) {
   tile_from += row * p.source_step + column * (i64)(FROM_BYTES);                                                 \
   tile_to += column * p.destination_step + row * (i64)(TO_BYTES);
 
+/* An item's places in a tile: `near` along what follows each other in memory, and `far` from row to row, each of
+ * them so many bytes behind the last. `at` is where that is: in the loop, steps are only added. */
+#define AB_TILE_PLACE(SIZE, START, STEP, BYTES)                                                                  \
+  const u32 near = item % (SIZE);                                                                                \
+  i64 at = (START) + (i64)(item / (SIZE)) * (STEP) + near * (i64)(BYTES);
+#define AB_EACH_FAR(SIZE, STEP)                                                                                  \
+  for (u32 turn = 0, far = item / (SIZE); turn < (SIZE) * (SIZE) / AB_GROUP;                                     \
+       turn++, far += AB_GROUP / (SIZE), at += AB_GROUP / (SIZE) * (STEP))
+#define AB_IN_TILE(r, c) (row + (r) < p.rows && column + (c) < p.columns)
+
 #define AB_TRANSPOSE(BYTES, WORD, SIZE)                                                                          \
   AB_KERNEL(ab_transpose_##BYTES) {                                                                              \
     AB_LOCAL WORD tile[(SIZE) * ((SIZE) + 1)];                                                                   \
     (void)lost;                                                                                                  \
     AB_TILE(SIZE, BYTES, BYTES)                                                                                  \
     AB_EACH_ITEM {                                                                                               \
-      for (u32 k = item; k < (SIZE) * (SIZE); k += AB_GROUP) {                                                   \
-        const u32 r = k / (SIZE), c = k % (SIZE);                                                                \
-        if (row + r < p.rows && column + c < p.columns) {                                                        \
-          tile[r * ((SIZE) + 1) + c] =                                                                           \
-              *(AB_GLOBAL const WORD *)(source + tile_from + r * p.source_step + c * BYTES);                     \
-        }                                                                                                        \
+      AB_TILE_PLACE(SIZE, tile_from, p.source_step, BYTES)                                                       \
+      AB_EACH_FAR(SIZE, p.source_step) {                                                                         \
+        if (AB_IN_TILE(far, near)) tile[far * ((SIZE) + 1) + near] = *(AB_GLOBAL const WORD *)(source + at);     \
       }                                                                                                          \
     }                                                                                                            \
     AB_BARRIER                                                                                                   \
     AB_EACH_ITEM {                                                                                               \
-      for (u32 k = item; k < (SIZE) * (SIZE); k += AB_GROUP) {                                                   \
-        const u32 c = k / (SIZE), r = k % (SIZE);                                                                \
-        if (row + r < p.rows && column + c < p.columns) {                                                        \
-          *(AB_GLOBAL WORD *)(destination + tile_to + c * p.destination_step + r * BYTES) =                      \
-              tile[r * ((SIZE) + 1) + c];                                                                        \
-        }                                                                                                        \
+      AB_TILE_PLACE(SIZE, tile_to, p.destination_step, BYTES)                                                    \
+      AB_EACH_FAR(SIZE, p.destination_step) {                                                                    \
+        if (AB_IN_TILE(near, far)) *(AB_GLOBAL WORD *)(destination + at) = tile[near * ((SIZE) + 1) + far];      \
       }                                                                                                          \
     }                                                                                                            \
   }
@@ -267,25 +290,22 @@ AB_DEVICE u32 ab_load_bits(AB_GLOBAL const u8 *source, i64 at, u32 bits) {
     AB_LOCAL ab_bits_##TO tile[32 * 33];                                                                         \
     AB_TILE(32, sizeof(ab_bits_##FROM), sizeof(ab_bits_##TO))                                                    \
     AB_EACH_ITEM {                                                                                               \
-      for (u32 k = item; k < 32 * 32; k += AB_GROUP) {                                                           \
-        const u32 r = k / 32, c = k % 32;                                                                        \
-        if (row + r < p.rows && column + c < p.columns) {                                                        \
-          const i64 at = tile_from + r * p.source_step + c * (i64)sizeof(ab_bits_##FROM);                        \
+      AB_TILE_PLACE(32, tile_from, p.source_step, sizeof(ab_bits_##FROM))                                        \
+      AB_EACH_FAR(32, p.source_step) {                                                                           \
+        if (AB_IN_TILE(far, near)) {                                                                             \
           const ab_bits_##FROM in = AB_READ(FROM, at);                                                           \
           ab_bits_##TO out;                                                                                      \
           AB_CHANGE(FROM, TO, in, at, out)                                                                       \
-          tile[r * 33 + c] = out;                                                                                \
+          tile[far * 33 + near] = out;                                                                           \
         }                                                                                                        \
       }                                                                                                          \
     }                                                                                                            \
     AB_BARRIER                                                                                                   \
     AB_EACH_ITEM {                                                                                               \
-      for (u32 k = item; k < 32 * 32; k += AB_GROUP) {                                                           \
-        const u32 c = k / 32, r = k % 32;                                                                        \
-        if (row + r < p.rows && column + c < p.columns) {                                                        \
-          const i64 at = tile_to + c * p.destination_step + r * (i64)sizeof(ab_bits_##TO);                       \
-          AB_STORER(TO)(destination + at, tile[r * 33 + c], p.flags & AB_DESTINATION_ODD);                       \
-        }                                                                                                        \
+      AB_TILE_PLACE(32, tile_to, p.destination_step, sizeof(ab_bits_##TO))                                       \
+      AB_EACH_FAR(32, p.destination_step) {                                                                      \
+        if (AB_IN_TILE(near, far))                                                                               \
+          AB_STORER(TO)(destination + at, tile[near * 33 + far], p.flags & AB_DESTINATION_ODD);                  \
       }                                                                                                          \
     }                                                                                                            \
   }

@@ -2,8 +2,8 @@
 
 use super::params::{Division, Format, MOST_AXES, MOST_ELEMENTS, Params, Step, flags};
 use super::{EACH, GROUP, Kernel, Type};
-use crate::backend::job::{Cast, Transfer, Work};
-use crate::layout::Axis;
+use crate::backend::job::{Cast, Transfer, Work, most_axes};
+use crate::layout::{Axis, MAX_NDIM};
 
 /// Rows and columns from which on tiles are faster than elements one by one.
 const LEAST_TILED: i64 = 8;
@@ -15,9 +15,49 @@ pub struct Launches {
     /// All but what differs between launches.
     params: Params,
     /// Outermost first, without those of a tile.
-    axes: Vec<Axis>,
+    axes: Axes,
     /// The first element, in the job's units.
     start: (i64, i64),
+}
+
+/// Axes without a place on the heap, which may be full.
+#[derive(Clone, Debug)]
+struct Axes {
+    room: [Axis; MOST_OF_A_JOB],
+    len: usize,
+}
+
+/// As many as a job has, and one for words.
+const MOST_OF_A_JOB: usize = most_axes(MAX_NDIM) + 1;
+
+impl Axes {
+    fn of(axes: &[Axis]) -> Axes {
+        let mut all = Axes { room: [Axis::default(); MOST_OF_A_JOB], len: axes.len() };
+        all.room[..axes.len()].copy_from_slice(axes);
+        all
+    }
+
+    fn push(&mut self, axis: Axis) {
+        self.room[self.len] = axis;
+        self.len += 1;
+    }
+
+    fn pop(&mut self) {
+        self.len -= 1;
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.room.copy_within(index + 1..self.len, index);
+        self.len -= 1;
+    }
+}
+
+impl std::ops::Deref for Axes {
+    type Target = [Axis];
+
+    fn deref(&self) -> &[Axis] {
+        &self.room[..self.len]
+    }
 }
 
 impl Launches {
@@ -36,7 +76,7 @@ impl Launches {
             destination.checked_mul(unit(to_bits))?.checked_add(job.folded.destination_offset)?,
         );
         let launches =
-            Launches { kernel: Kernel::PackBits, params: Params::default(), axes: Vec::new(), start };
+            Launches { kernel: Kernel::PackBits, params: Params::default(), axes: Axes::of(&[]), start };
         let axes = job.folded.axes;
         match job.work {
             Work::Move { size } => launches.moving(axes, i64::try_from(size).ok()?),
@@ -60,7 +100,7 @@ impl Launches {
 
     /// Moves bytes, in the widest words that everything is a multiple of.
     fn moving(mut self, axes: &[Axis], size: i64) -> Option<Launches> {
-        self.axes = axes.to_vec();
+        self.axes = Axes::of(axes);
         let mut run = size;
         if let Some(inner) = self.axes.last()
             && (inner.source, inner.destination) == (size, size)
@@ -104,7 +144,7 @@ impl Launches {
         if cast.to_bits {
             return self.packing(Kernel::Pack(from_type), axes, to.bits(), to.bits());
         }
-        self.axes = axes.to_vec();
+        self.axes = Axes::of(axes);
         let plain = flags::FROM_COMPLEX | flags::TO_COMPLEX | flags::SOURCE_BITS;
         let kernel = Kernel::CastTransposed(from_type, to_type);
         if self.params.flags & plain == 0 && self.tiled(kernel, (from_size, to_size)) {
@@ -124,7 +164,7 @@ impl Launches {
             follows = follows.checked_mul(axis.extent)?;
         }
         self.kernel = kernel;
-        self.axes = axes.to_vec();
+        self.axes = Axes::of(axes);
         (self.params.bits, self.params.room, self.params.per_room) = (bits, room, Division::by(room));
         Some(self)
     }
@@ -188,10 +228,11 @@ impl Launches {
         let (outer, inner) = self.axes.split_at(inner);
         // The next one is cut into pieces, if there is room for an axis; those around it are stepped along.
         let room = if inner.len() < MOST_AXES { most / count } else { 1 };
-        let mut at = vec![0i64; outer.len()];
+        let mut room_for_at = [0i64; MOST_OF_A_JOB];
+        let at = &mut room_for_at[..outer.len()];
         loop {
             let mut start = self.start;
-            for (axis, at) in outer.iter().zip(&at) {
+            for (axis, at) in outer.iter().zip(&*at) {
                 start.0 += axis.source * at;
                 start.1 += axis.destination * at;
             }
@@ -229,6 +270,9 @@ impl Launches {
             };
             params.axes += 1;
             count *= axis.extent as u32;
+            if i32::try_from(axis.source).and(i32::try_from(axis.destination)).is_err() {
+                params.flags |= flags::WIDE;
+            }
         }
         if params.axes == 0 {
             (params.axes, params.axis[0].extent) = (1, Division::by(1));
@@ -336,6 +380,26 @@ mod tests {
         let many: Vec<Axis> = (0..20).rev().map(|bit| axis((2, 1 << (bit + 2), 3 << bit))).collect();
         let (places, _, groups) = all(&launches(&many, Work::Move { size: 1 }, (0, 0)).unwrap());
         assert_eq!((places, groups.len()), (1 << 20, 16));
+    }
+
+    #[test]
+    fn steps_are_short_where_they_can_be() {
+        let wide = |axes: [(i64, i64, i64); 3]| {
+            let launches = launches(&axes.map(axis), Work::Move { size: 1 }, (0, 0)).unwrap();
+            let mut wide = Vec::new();
+            let each = launches.each(|params, _| {
+                wide.push(params.flags & flags::WIDE != 0);
+                Ok::<(), ()>(())
+            });
+            each.unwrap();
+            wide
+        };
+        let (most, least) = (i64::from(i32::MAX), i64::from(i32::MIN));
+        assert_eq!(wide([(5, most, 300), (5, 30, least), (5, 3, 2)]), [false]);
+        assert_eq!(wide([(5, most + 1, 300), (5, 30, 30), (5, 3, 2)]), [true]);
+        assert_eq!(wide([(5, 300, 300), (5, 30, least - 1), (5, 3, 2)]), [true]);
+        // What launches are stepped along is no axis of theirs.
+        assert_eq!(wide([(3, 1 << 40, 1 << 40), (1 << 15, 1 << 17, 1 << 17), (1 << 16, 3, 2)]), [false; 6]);
     }
 
     #[test]

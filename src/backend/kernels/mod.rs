@@ -129,30 +129,30 @@ impl Kernel {
 
     /// Its function's name.
     pub fn name(self) -> String {
-        match self {
-            Kernel::Copy(size) => format!("ab_copy_{size}"),
-            Kernel::Transpose(size) => format!("ab_transpose_{size}"),
-            Kernel::Cast(from, to) => format!("ab_cast_{}_{}", from.name(), to.name()),
-            Kernel::CastTransposed(from, to) => format!("ab_transpose_{}_{}", from.name(), to.name()),
-            Kernel::PackBits => "ab_pack_bits".to_owned(),
-            Kernel::Pack(from) => format!("ab_pack_{}", from.name()),
-        }
+        self.to_string()
     }
 
     /// The line that makes it.
     pub fn line(self) -> String {
-        let word = |size: u8| format!("u{}", 8 * size);
+        let mut line = String::new();
+        // A text takes whatever is written to it.
+        let _ = self.write_line(&mut line);
+        line
+    }
+
+    /// Writes the line that makes it.
+    pub fn write_line(self, text: &mut impl fmt::Write) -> fmt::Result {
         match self {
-            Kernel::Copy(size) => format!("AB_COPY({size}, {})\n", word(size)),
+            Kernel::Copy(size) => writeln!(text, "AB_COPY({size}, u{})", 8 * u32::from(size)),
             Kernel::Transpose(size) => {
-                format!("AB_TRANSPOSE({size}, {}, {})\n", word(size), self.tile())
+                writeln!(text, "AB_TRANSPOSE({size}, u{}, {})", 8 * u32::from(size), self.tile())
             }
-            Kernel::Cast(from, to) => format!("AB_CAST({}, {})\n", from.name(), to.name()),
+            Kernel::Cast(from, to) => writeln!(text, "AB_CAST({}, {})", from.name(), to.name()),
             Kernel::CastTransposed(from, to) => {
-                format!("AB_CAST_TRANSPOSED({}, {})\n", from.name(), to.name())
+                writeln!(text, "AB_CAST_TRANSPOSED({}, {})", from.name(), to.name())
             }
-            Kernel::PackBits => "AB_PACK_BITS\n".to_owned(),
-            Kernel::Pack(from) => format!("AB_PACK({})\n", from.name()),
+            Kernel::PackBits => writeln!(text, "AB_PACK_BITS"),
+            Kernel::Pack(from) => writeln!(text, "AB_PACK({})", from.name()),
         }
     }
 
@@ -164,7 +164,15 @@ impl Kernel {
 }
 
 impl fmt::Display for Kernel {
+    /// Its function's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
+        match self {
+            Kernel::Copy(size) => write!(f, "ab_copy_{size}"),
+            Kernel::Transpose(size) => write!(f, "ab_transpose_{size}"),
+            Kernel::Cast(from, to) => write!(f, "ab_cast_{}_{}", from.name(), to.name()),
+            Kernel::CastTransposed(from, to) => write!(f, "ab_transpose_{}_{}", from.name(), to.name()),
+            Kernel::PackBits => f.write_str("ab_pack_bits"),
+            Kernel::Pack(from) => write!(f, "ab_pack_{}", from.name()),
+        }
     }
 }

@@ -14,6 +14,9 @@ typedef uint4 u128;
 #define AB_LOCAL __local
 #define AB_CLZ32(x) ((u32)clz((u32)(x)))
 #define AB_CLZ64(x) ((u32)clz((u64)(x)))
+#define AB_PRODUCT(a, b) ((i64)(a) * (b))
+#define AB_UNROLL
+#define AB_NO_UNROLL
 
 /* Work items of a group. */
 #ifndef AB_GROUP

@@ -18,9 +18,10 @@ pub mod flags {
     pub const SOURCE_BITS: u32 = 16;
     pub const SOURCE_ODD: u32 = 32;
     pub const DESTINATION_ODD: u32 = 64;
+    pub const WIDE: u32 = 128;
 }
 
-/// A number to divide by: `n * magic >> shift` is the quotient of every `n` below 2^31.
+/// A number to divide by: `2n * magic >> 32 >> shift` is the quotient of every `n` below 2^31.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -35,15 +36,14 @@ impl Division {
     /// By a number from 1 to 2^31.
     pub fn by(extent: u32) -> Division {
         let log = u32::BITS - (extent - 1).leading_zeros();
-        let shift = 31 + log;
         // Less than 2^32, since the extent is more than half of 2^log.
-        let magic = (1u64 << shift).div_ceil(extent.into()) as u32;
-        Division { extent, magic, shift, unused: 0 }
+        let magic = (1u64 << (31 + log)).div_ceil(extent.into()) as u32;
+        Division { extent, magic, shift: log, unused: 0 }
     }
 
     /// What a kernel does.
     pub fn quotient(self, n: u32) -> u32 {
-        ((u64::from(n) * u64::from(self.magic)) >> self.shift) as u32
+        (((u64::from(2 * n) * u64::from(self.magic)) >> 32) as u32) >> self.shift
     }
 }
 

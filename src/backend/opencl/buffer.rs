@@ -86,6 +86,11 @@ impl Buffer {
         Ok(self)
     }
 
+    /// Whether kernels may write to it.
+    pub fn is_writable(&self) -> bool {
+        self.flags & CL_MEM_READ_ONLY == 0
+    }
+
     /// Whether the host may map it for reading, or for writing.
     pub fn is_mappable(&self, to_write: bool) -> bool {
         let forbids = if to_write { CL_MEM_HOST_READ_ONLY } else { CL_MEM_HOST_WRITE_ONLY };

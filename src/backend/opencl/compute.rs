@@ -11,7 +11,8 @@ use opencl3::types::*;
 
 use super::buffer::Buffer;
 use super::driver::{call, info, make};
-use super::lane::{Event, Lane, list};
+use super::events::{Event, List};
+use super::lane::Lane;
 use crate::backend::job::{Transfer, Work};
 use crate::backend::kernels::{GROUP, Launches, Params};
 use crate::error::{Error, Result};
@@ -58,7 +59,7 @@ pub unsafe fn run(
     lane: &Lane,
     from: &Buffer,
     to: &Buffer,
-    after: &[cl_event],
+    after: &List,
 ) -> Result<Event> {
     let f = lane.f;
     // SAFETY: the arguments are as large as they say; the caller vouches for the buffers.
@@ -82,7 +83,7 @@ pub unsafe fn run(
                 let (items, group, mut event) =
                     (groups as usize * GROUP as usize, GROUP as usize, null_mut());
                 // The queue is in order.
-                let (count, events) = if done.is_none() { list(after) } else { (0, null()) };
+                let (count, events) = if done.is_none() { after.get() } else { (0, null()) };
                 call!(
                     f,
                     clEnqueueNDRangeKernel(

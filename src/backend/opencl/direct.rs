@@ -4,13 +4,28 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use opencl3::types::{CL_FALSE, CL_TRUE, cl_bool, cl_event};
+use opencl3::types::cl_bool;
 
 use super::buffer::Buffer;
 use super::driver::call;
-use super::lane::{Event, Lane, list};
+use super::events::{Event, List};
+use super::lane::Lane;
 use crate::backend::rectangle::Rectangle;
 use crate::error::Result;
+
+/// A byte of a buffer.
+pub type Byte<'a> = (&'a Buffer, usize);
+
+/// Between what a copy goes, from its first byte to its first byte.
+#[derive(Clone, Copy)]
+pub enum Copy<'a> {
+    /// From the host's memory.
+    Write(*const c_void, Byte<'a>),
+    /// To the host's memory.
+    Read(Byte<'a>, *mut c_void),
+    /// Between buffers that share no memory.
+    Within(Byte<'a>, Byte<'a>),
+}
 
 impl Rectangle {
     /// The place of a byte of a buffer, as the driver counts: bytes in a row, rows, slices. None: a row
@@ -31,238 +46,56 @@ impl Rectangle {
         first.wrapping_add_signed(self.start.1)
     }
 
-    /// Copies from the host's memory, and waits. None: not so.
+    /// Begins a copy, or does it where it is blocking, which only copies from and to the host's memory can
+    /// be. The event says when it is done. None: not so.
     ///
     /// # Safety
-    /// The job that this is of may be done from `source` to `offset` of the buffer; the events are of its
-    /// context.
-    pub unsafe fn write(
-        &self,
-        lane: &Lane,
-        source: *const c_void,
-        buffer: &Buffer,
-        offset: usize,
-        after: &[cl_event],
-    ) -> Result<Option<()>> {
-        // SAFETY: as the caller says.
-        let written = unsafe { self.enqueue_write(lane, source, (buffer, offset), CL_TRUE, after)? };
-        Ok(written.map(|_| ()))
-    }
-
-    /// Begins to copy from the host's memory, which has to stay as it is until the event. None: not so.
-    ///
-    /// # Safety
-    /// As [`Rectangle::write`].
-    pub unsafe fn begin_write(
-        &self,
-        lane: &Lane,
-        source: *const c_void,
-        buffer: &Buffer,
-        offset: usize,
-    ) -> Result<Option<Event>> {
-        // SAFETY: as the caller says.
-        unsafe { self.enqueue_write(lane, source, (buffer, offset), CL_FALSE, &[]) }
-    }
-
-    /// # Safety
-    /// As [`Rectangle::write`].
-    unsafe fn enqueue_write(
-        &self,
-        lane: &Lane,
-        source: *const c_void,
-        (buffer, offset): (&Buffer, usize),
-        blocking: cl_bool,
-        after: &[cl_event],
-    ) -> Result<Option<Event>> {
-        let (f, queue, mem) = (lane.f, lane.queue, buffer.mem);
-        let (count, events) = list(after);
-        let mut event = null_mut();
-        // SAFETY: the caller vouches for both sides.
-        unsafe {
-            if self.is_run() {
-                let size = self.region[0];
-                call!(
-                    f,
-                    clEnqueueWriteBuffer(
-                        queue, mem, blocking, offset, size, source, count, events, &mut event
-                    )
-                )?;
-                return Ok(Some(Event::new(f, event)));
-            }
-            let Some(origin) = self.origin(offset, self.destination) else { return Ok(None) };
-            let ([row, slice], [host_row, host_slice]) = (self.destination, self.source);
-            let (origin, host, region) = (origin.as_ptr(), [0usize; 3], self.region.as_ptr());
-            call!(
-                f,
-                clEnqueueWriteBufferRect(
-                    queue,
-                    mem,
-                    blocking,
-                    origin,
-                    host.as_ptr(),
-                    region,
-                    row,
-                    slice,
-                    host_row,
-                    host_slice,
-                    source,
-                    count,
-                    events,
-                    &mut event
-                )
-            )?;
-            Ok(Some(Event::new(f, event)))
-        }
-    }
-
-    /// Copies to the host's memory, and waits. None: not so.
-    ///
-    /// # Safety
-    /// As [`Rectangle::write`], the other way.
-    pub unsafe fn read(
-        &self,
-        lane: &Lane,
-        buffer: &Buffer,
-        offset: usize,
-        destination: *mut c_void,
-        after: &[cl_event],
-    ) -> Result<Option<()>> {
-        // SAFETY: as the caller says.
-        let read = unsafe { self.enqueue_read(lane, (buffer, offset), destination, CL_TRUE, after)? };
-        Ok(read.map(|_| ()))
-    }
-
-    /// Begins to copy to the host's memory, which is not there before the event. None: not so.
-    ///
-    /// # Safety
-    /// As [`Rectangle::read`].
-    pub unsafe fn begin_read(
-        &self,
-        lane: &Lane,
-        buffer: &Buffer,
-        offset: usize,
-        destination: *mut c_void,
-    ) -> Result<Option<Event>> {
-        // SAFETY: as the caller says.
-        unsafe { self.enqueue_read(lane, (buffer, offset), destination, CL_FALSE, &[]) }
-    }
-
-    /// # Safety
-    /// As [`Rectangle::read`].
-    unsafe fn enqueue_read(
-        &self,
-        lane: &Lane,
-        (buffer, offset): (&Buffer, usize),
-        destination: *mut c_void,
-        blocking: cl_bool,
-        after: &[cl_event],
-    ) -> Result<Option<Event>> {
-        let (f, queue, mem) = (lane.f, lane.queue, buffer.mem);
-        let (count, events) = list(after);
-        let mut event = null_mut();
-        // SAFETY: the caller vouches for both sides.
-        unsafe {
-            if self.is_run() {
-                let size = self.region[0];
-                call!(
-                    f,
-                    clEnqueueReadBuffer(
-                        queue,
-                        mem,
-                        blocking,
-                        offset,
-                        size,
-                        destination,
-                        count,
-                        events,
-                        &mut event
-                    )
-                )?;
-                return Ok(Some(Event::new(f, event)));
-            }
-            let Some(origin) = self.origin(offset, self.source) else { return Ok(None) };
-            let ([row, slice], [host_row, host_slice]) = (self.source, self.destination);
-            let (origin, host, region) = (origin.as_ptr(), [0usize; 3], self.region.as_ptr());
-            call!(
-                f,
-                clEnqueueReadBufferRect(
-                    queue,
-                    mem,
-                    blocking,
-                    origin,
-                    host.as_ptr(),
-                    region,
-                    row,
-                    slice,
-                    host_row,
-                    host_slice,
-                    destination,
-                    count,
-                    events,
-                    &mut event
-                )
-            )?;
-            Ok(Some(Event::new(f, event)))
-        }
-    }
-
-    /// Copies between two buffers of the lane's context. The event says when it is done. None: not so.
-    ///
-    /// # Safety
-    /// As [`Rectangle::write`]; the buffers share no memory.
+    /// The job that this is of may be done between the two, which stay as they are until it is done; the
+    /// buffers and events are of the lane's context.
+    #[rustfmt::skip]
     pub unsafe fn copy(
         &self,
         lane: &Lane,
-        (source, source_offset): (&Buffer, usize),
-        (destination, destination_offset): (&Buffer, usize),
-        after: &[cl_event],
+        between: Copy<'_>,
+        blocking: cl_bool,
+        after: &List,
     ) -> Result<Option<Event>> {
-        let (f, queue, from, to) = (lane.f, lane.queue, source.mem, destination.mem);
-        let (count, events) = list(after);
-        let mut event = null_mut();
-        // SAFETY: the caller vouches for both sides.
+        let (f, queue, (count, events), mut event) = (lane.f, lane.queue, after.get(), null_mut());
+        let [from_row, from_slice] = self.source;
+        let [to_row, to_slice] = self.destination;
+        let (size, region, start) = (self.region[0], self.region.as_ptr(), [0usize; 3]);
+        // The origins of both sides.
+        let place = |(_, offset): Byte<'_>, steps| match self.is_run() {
+            true => Some([offset, 0, 0]),
+            false => self.origin(offset, steps),
+        };
+        let (from, to) = match between {
+            Copy::Write(_, to) => (Some(start), place(to, self.destination)),
+            Copy::Read(from, _) => (place(from, self.source), Some(start)),
+            Copy::Within(from, to) => (place(from, self.source), place(to, self.destination)),
+        };
+        let (Some(from), Some(to)) = (from, to) else { return Ok(None) };
+        let ([from_first, ..], [to_first, ..]) = (from, to);
+        let (from, to) = (from.as_ptr(), to.as_ptr());
+        // SAFETY: the caller vouches for both sides; the origins outlive the calls.
         unsafe {
-            if self.is_run() {
-                let size = self.region[0];
-                call!(
-                    f,
-                    clEnqueueCopyBuffer(
-                        queue,
-                        from,
-                        to,
-                        source_offset,
-                        destination_offset,
-                        size,
-                        count,
-                        events,
-                        &mut event
-                    )
-                )?;
-                return Ok(Some(Event::new(f, event)));
+            match (between, self.is_run()) {
+                (Copy::Write(host, (buffer, _)), true) => call!(f, clEnqueueWriteBuffer(
+                    queue, buffer.mem, blocking, to_first, size, host, count, events, &mut event))?,
+                (Copy::Write(host, (buffer, _)), false) => call!(f, clEnqueueWriteBufferRect(
+                    queue, buffer.mem, blocking, to, from, region, to_row, to_slice, from_row, from_slice,
+                    host, count, events, &mut event))?,
+                (Copy::Read((buffer, _), host), true) => call!(f, clEnqueueReadBuffer(
+                    queue, buffer.mem, blocking, from_first, size, host, count, events, &mut event))?,
+                (Copy::Read((buffer, _), host), false) => call!(f, clEnqueueReadBufferRect(
+                    queue, buffer.mem, blocking, from, to, region, from_row, from_slice, to_row, to_slice,
+                    host, count, events, &mut event))?,
+                (Copy::Within((buffer, _), (other, _)), true) => call!(f, clEnqueueCopyBuffer(
+                    queue, buffer.mem, other.mem, from_first, to_first, size, count, events, &mut event))?,
+                (Copy::Within((buffer, _), (other, _)), false) => call!(f, clEnqueueCopyBufferRect(
+                    queue, buffer.mem, other.mem, from, to, region, from_row, from_slice, to_row, to_slice,
+                    count, events, &mut event))?,
             }
-            let origins =
-                (self.origin(source_offset, self.source), self.origin(destination_offset, self.destination));
-            let (Some(source_origin), Some(destination_origin)) = origins else { return Ok(None) };
-            let ([from_row, from_slice], [to_row, to_slice]) = (self.source, self.destination);
-            let (source_origin, destination_origin) = (source_origin.as_ptr(), destination_origin.as_ptr());
-            call!(
-                f,
-                clEnqueueCopyBufferRect(
-                    queue,
-                    from,
-                    to,
-                    source_origin,
-                    destination_origin,
-                    self.region.as_ptr(),
-                    from_row,
-                    from_slice,
-                    to_row,
-                    to_slice,
-                    count,
-                    events,
-                    &mut event
-                )
-            )?;
             Ok(Some(Event::new(f, event)))
         }
     }

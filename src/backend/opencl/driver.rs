@@ -3,13 +3,16 @@
 //! opencl3 gives the types, constants and names of errors. Its own table and wrappers are not used: they
 //! panic where a function is missing or a handle cannot be released.
 
-use std::ffi::{c_char, c_void};
+use std::alloc::Layout;
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 use opencl3::error_codes::error_text;
 use opencl3::types::*;
 
+use crate::backend::shared::{list_of, out_of_memory};
 use crate::error::{Error, Result};
 
 /// Why there is no OpenCL here.
@@ -57,6 +60,8 @@ type Code = *mut cl_int;
 type Notify = *const c_void;
 type Sizes = *const usize;
 type Texts = *const *const c_char;
+/// What the driver runs on its own thread.
+pub type NativeKernel = unsafe extern "C" fn(*mut c_void);
 
 functions! {
     clGetPlatformIDs(cl_uint, *mut cl_platform_id, *mut cl_uint) -> cl_int;
@@ -93,6 +98,7 @@ functions! {
     clReleaseKernel(cl_kernel) -> cl_int;
     clSetKernelArg(cl_kernel, cl_uint, usize, *const c_void) -> cl_int;
     clEnqueueNDRangeKernel(cl_command_queue, cl_kernel, cl_uint, Sizes, Sizes, Sizes, Count, Events, Event) -> cl_int;
+    clEnqueueNativeKernel(cl_command_queue, NativeKernel, *mut c_void, usize, cl_uint, *const cl_mem, *mut *const c_void, Count, Events, Event) -> cl_int;
     clEnqueueMarkerWithWaitList(cl_command_queue, Count, Events, Event) -> cl_int;
     clEnqueueBarrierWithWaitList(cl_command_queue, Count, Events, Event) -> cl_int;
     clFlush(cl_command_queue) -> cl_int;
@@ -102,19 +108,36 @@ functions! {
 }
 
 /// The functions, or why there are none. The library is opened once and never closed: deleters of
-/// results need it until the process ends.
-pub fn functions() -> Result<&'static Functions, Why> {
+/// results need it until the process ends. Fails where there was no memory to open it; it is tried again then.
+pub fn functions() -> Result<Result<&'static Functions, Why>> {
     static FUNCTIONS: OnceLock<Result<Functions, Why>> = OnceLock::new();
-    let open = || {
-        // SAFETY: opening a library runs its initialisers, which is what OpenCL programs do.
-        let library = unsafe { libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if library.is_null() {
-            return Err("the library libOpenCL.so.1 cannot be opened");
+    if FUNCTIONS.get().is_none() {
+        let found = open()?;
+        // Another thread may have been first, and found the same.
+        FUNCTIONS.get_or_init(|| found);
+    }
+    Ok(FUNCTIONS.get().map_or(Err(NO_LIBRARY), |found| found.as_ref().map_err(|why| *why)))
+}
+
+const NO_LIBRARY: Why = "the library libOpenCL.so.1 cannot be opened";
+
+fn open() -> Result<Result<Functions, Why>> {
+    // SAFETY: opening a library runs its initialisers, which is what OpenCL programs do. What is told of a
+    // failure is this thread's until its next call.
+    unsafe {
+        let library = libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        if !library.is_null() {
+            return Ok(Functions::find(library));
         }
-        // SAFETY: it is open, and stays so.
-        unsafe { Functions::find(library) }
-    };
-    FUNCTIONS.get_or_init(open).as_ref().map_err(|why| *why)
+        let told = libc::dlerror();
+        let told = if told.is_null() { c"" } else { CStr::from_ptr(told) };
+        let has = |words: &[u8]| told.to_bytes().windows(words.len()).any(|part| part == words);
+        // "Cannot allocate memory", "out of memory", and the like.
+        if has(b"allocate") || has(b"out of memory") {
+            return Err(out_of_memory(Layout::new::<Functions>()));
+        }
+        Ok(Err(NO_LIBRARY))
+    }
 }
 
 /// What a status of a function of the driver is to us.
@@ -157,16 +180,55 @@ macro_rules! info {
 }
 pub(super) use info;
 
-/// A text of a platform or device.
-pub fn text(mut ask: impl FnMut(usize, *mut c_void, *mut usize) -> cl_int) -> String {
+/// A text of a platform, device or program; empty if there is none.
+pub fn text(mut ask: impl FnMut(usize, *mut c_void, *mut usize) -> cl_int) -> Result<String> {
     let mut size = 0;
     if ask(0, null_mut(), &mut size) != 0 {
-        return String::new();
+        return Ok(String::new());
     }
-    let mut bytes = vec![0u8; size];
+    let mut bytes = list_of(0u8, size)?;
     if ask(size, bytes.as_mut_ptr().cast(), null_mut()) != 0 {
-        return String::new();
+        return Ok(String::new());
     }
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(size);
-    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+    bytes.truncate(bytes.iter().position(|byte| *byte == 0).unwrap_or(size));
+    bytes.truncate(bytes.trim_ascii_end().len());
+    bytes.drain(..bytes.len() - bytes.trim_ascii_start().len());
+    if str::from_utf8(&bytes).is_err() {
+        bytes.iter_mut().filter(|byte| !byte.is_ascii()).for_each(|byte| *byte = b'?');
+    }
+    Ok(String::from_utf8(bytes).unwrap_or_default())
+}
+
+/// A short text without a place on the heap.
+pub struct Short<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Short<N> {
+    /// What is written to it; None: it is too long.
+    pub fn written(write: impl FnOnce(&mut Short<N>) -> fmt::Result) -> Option<Short<N>> {
+        let mut text = Short { bytes: [0; N], len: 0 };
+        write(&mut text).ok().map(|()| text)
+    }
+}
+
+impl<const N: usize> fmt::Write for Short<N> {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let end = self.len + more.len();
+        // The last byte stays NUL.
+        let room = self.bytes[..N - 1].get_mut(self.len..end).ok_or(fmt::Error)?;
+        room.copy_from_slice(more.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+impl<const N: usize> std::ops::Deref for Short<N> {
+    type Target = str;
+
+    /// Followed by NUL.
+    fn deref(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
 }

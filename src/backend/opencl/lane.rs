@@ -1,26 +1,27 @@
 //! A context and a device with a queue of our own, on which everything of ours there is done.
 
+use std::ops::Deref;
 use std::ptr::{null, null_mut};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use opencl3::command_queue::{CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE};
 use opencl3::context::context::{CL_CONTEXT_DEVICES, CL_CONTEXT_NUM_DEVICES};
 use opencl3::device::{
-    CL_DEVICE_ENDIAN_LITTLE, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_TYPE,
-    CL_DEVICE_TYPE_CPU,
+    CL_DEVICE_ENDIAN_LITTLE, CL_DEVICE_EXECUTION_CAPABILITIES, CL_DEVICE_HOST_UNIFIED_MEMORY,
+    CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_TYPE, CL_DEVICE_TYPE_CPU, CL_EXEC_NATIVE_KERNEL,
 };
 use opencl3::types::*;
 
 use super::devices::Device;
 use super::driver::{Functions, call, info, make};
+use super::events::Event;
 use super::program::Programs;
 use super::stage::Pinned;
 use crate::backend::kernels::GROUP;
+use crate::backend::shared::{Shared, list_of, reserve};
 use crate::backend::staging::Rings;
 use crate::error::Result;
 
-/// A device of a context, with an in-order queue. It keeps its context alive, and is kept itself by
-/// every result that lives there.
+/// A device of a context, with an in-order queue. It keeps its context alive.
 pub struct Lane {
     /// The driver's functions.
     pub f: &'static Functions,
@@ -32,6 +33,8 @@ pub struct Lane {
     pub queue: cl_command_queue,
     /// Whether the host reaches the device's memory where it is, so that mapping copies nothing.
     pub unified: bool,
+    /// Whether the device runs functions of the host on its buffers.
+    pub native: bool,
     /// Whether kernels are best at what stays on the device; the host is on a processor.
     pub computes: bool,
     /// Whether it has groups as large as the kernels', and their order of bytes.
@@ -47,82 +50,116 @@ unsafe impl Send for Lane {}
 // SAFETY: as above.
 unsafe impl Sync for Lane {}
 
-impl std::fmt::Debug for Lane {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lane").field("context", &self.context).field("device", &self.device).finish()
-    }
-}
+/// A lane for as long as it is in use: by a call, or by a result that lives there. With the last use it goes,
+/// and lets go of its context. What compilers made stays, see [`super::program`].
+#[derive(Clone)]
+pub struct Held(Option<Shared<Lane>>);
 
 /// Those that are in use, so that each context and device has one.
-static LANES: Mutex<Vec<Weak<Lane>>> = Mutex::new(Vec::new());
-/// The one of somebody's context that was used last. It stays until there is another, so that calls in a
-/// row on borrowed tensors make no queue and load no program each.
-static LAST: Mutex<Option<Arc<Lane>>> = Mutex::new(None);
+static LANES: Mutex<Vec<Shared<Lane>>> = Mutex::new(Vec::new());
 /// Those of our own contexts, which stay.
-static OWN: Mutex<Vec<Arc<Lane>>> = Mutex::new(Vec::new());
+static OWN: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
-impl Lane {
+fn lanes() -> MutexGuard<'static, Vec<Shared<Lane>>> {
+    LANES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Held {
     /// Of a context that somebody else made.
     ///
     /// # Safety
     /// Both handles are valid, and the device is one of the context's.
-    pub unsafe fn of(f: &'static Functions, context: cl_context, device: cl_device_id) -> Result<Arc<Lane>> {
-        // SAFETY: as the caller says.
-        let lane = unsafe { Lane::shared(f, context, device)? };
-        let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).replace(lane.clone());
-        drop(last);
-        Ok(lane)
-    }
-
-    /// The one that is in use, or a new one.
-    ///
-    /// # Safety
-    /// As [`Lane::of`].
-    unsafe fn shared(f: &'static Functions, context: cl_context, device: cl_device_id) -> Result<Arc<Lane>> {
-        let mut lanes = LANES.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = lanes.iter().filter_map(Weak::upgrade);
-        if let Some(lane) = found.into_iter().find(|lane| lane.context == context && lane.device == device) {
-            return Ok(lane);
+    pub unsafe fn of(f: &'static Functions, context: cl_context, device: cl_device_id) -> Result<Held> {
+        let mut lanes = lanes();
+        if let Some(lane) = lanes.iter().find(|lane| lane.context == context && lane.device == device) {
+            return Ok(Held(Some(lane.clone())));
         }
-        lanes.retain(|lane| lane.strong_count() > 0);
+        reserve(&mut lanes, 1)?;
         // SAFETY: the handles are valid, as the caller says.
-        let lane = unsafe {
-            let queue = make!(f, clCreateCommandQueue(context, device, 0))?;
-            if let Err(error) = call!(f, clRetainContext(context)) {
-                (f.clReleaseCommandQueue)(queue);
-                return Err(error);
-            }
-            Arc::new(Lane {
-                f,
-                context,
-                device,
-                queue,
-                unified: is_unified(f, device),
-                computes: !is_processor(f, device),
-                has_groups: has_groups(f, device),
-                programs: Programs::new(f),
-                rings: Rings::new(),
-            })
-        };
-        lanes.push(Arc::downgrade(&lane));
-        Ok(lane)
+        let lane = Shared::new(unsafe { Lane::new(f, context, device)? })?;
+        lanes.push(lane.clone());
+        Ok(Held(Some(lane)))
     }
 
     /// Of the context of our own that each device has. It is made once.
-    pub fn own(f: &'static Functions, device: &Device) -> Result<Arc<Lane>> {
+    pub fn own(f: &'static Functions, device: &Device) -> Result<Held> {
         let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = own.iter().find(|lane| lane.device == device.id) {
             return Ok(lane.clone());
         }
+        reserve(&mut own, 1)?;
         // SAFETY: the device is valid; the lane keeps a reference of its own.
         let lane = unsafe {
             let context = make!(f, clCreateContext(null(), 1, &device.id, null(), null_mut()))?;
-            let lane = Lane::shared(f, context, device.id);
+            let lane = Held::of(f, context, device.id);
             (f.clReleaseContext)(context);
             lane?
         };
         own.push(lane.clone());
         Ok(lane)
+    }
+
+    /// Whether both are one.
+    pub fn is(&self, other: &Held) -> bool {
+        std::ptr::eq(&**self, &**other)
+    }
+}
+
+impl Deref for Held {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        let Some(lane) = &self.0 else { unreachable!("it is taken when it is dropped") };
+        lane
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut lanes = lanes();
+        let Some(lane) = self.0.take() else { return };
+        // The list has one; nobody takes another meanwhile.
+        let last = lane.owners() == 2;
+        let index = lanes.iter().position(|listed| std::ptr::eq(&**listed, &*lane)).filter(|_| last);
+        let listed = index.map(|index| lanes.swap_remove(index));
+        // What the driver does about it is done without the lock.
+        drop(lanes);
+        drop(listed);
+        drop(lane);
+    }
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lane").field("context", &self.context).field("device", &self.device).finish()
+    }
+}
+
+impl Lane {
+    /// # Safety
+    /// Both handles are valid, and the device is one of the context's.
+    unsafe fn new(f: &'static Functions, context: cl_context, device: cl_device_id) -> Result<Lane> {
+        // SAFETY: as the caller says.
+        unsafe {
+            let queue = make!(f, clCreateCommandQueue(context, device, 0))?;
+            if let Err(error) = call!(f, clRetainContext(context)) {
+                (f.clReleaseCommandQueue)(queue);
+                return Err(error);
+            }
+            let is_processor = is_processor(f, device);
+            Ok(Lane {
+                f,
+                context,
+                device,
+                queue,
+                unified: is_processor || is_unified(f, device),
+                native: is_processor && is_native(f, device),
+                computes: !is_processor,
+                has_groups: has_groups(f, device),
+                programs: Programs::new(f),
+                rings: Rings::new(),
+            })
+        }
     }
 
     /// Waits for an event, so that what it stands for is done. Also where waiting fails, nothing of ours is
@@ -159,8 +196,7 @@ impl Drop for Lane {
 unsafe fn is_unified(f: &Functions, device: cl_device_id) -> bool {
     // SAFETY: the device is valid, and the value as large as the specification says.
     let unified = unsafe { info!(f, clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY): cl_bool) };
-    // SAFETY: the device is valid.
-    unsafe { is_processor(f, device) || !acts_apart() && unified.is_ok_and(|unified| unified != CL_FALSE) }
+    !asks("0") && unified.is_ok_and(|unified| unified != CL_FALSE)
 }
 
 /// Whether a device is the processor that the host's own kernels run on.
@@ -170,7 +206,18 @@ unsafe fn is_unified(f: &Functions, device: cl_device_id) -> bool {
 unsafe fn is_processor(f: &Functions, device: cl_device_id) -> bool {
     // SAFETY: the device is valid, and the value as large as the specification says.
     let kind = unsafe { info!(f, clGetDeviceInfo(device, CL_DEVICE_TYPE): cl_device_type) }.unwrap_or(0);
-    kind & CL_DEVICE_TYPE_CPU != 0 && !acts_apart()
+    kind & CL_DEVICE_TYPE_CPU != 0 && !asks("0")
+}
+
+/// Whether a device runs functions of the host.
+///
+/// # Safety
+/// The device is valid.
+unsafe fn is_native(f: &Functions, device: cl_device_id) -> bool {
+    let what = CL_DEVICE_EXECUTION_CAPABILITIES;
+    // SAFETY: the device is valid, and the value as large as the specification says.
+    let does = unsafe { info!(f, clGetDeviceInfo(device, what): cl_device_exec_capabilities) };
+    !asks("1") && does.is_ok_and(|does| does & CL_EXEC_NATIVE_KERNEL != 0)
 }
 
 /// Whether the kernels can be launched.
@@ -186,10 +233,16 @@ unsafe fn has_groups(f: &Functions, device: cl_device_id) -> bool {
     }
 }
 
-/// ARRAYBRIDGE_OPENCL_MAP=0 makes every device one with memory of its own, a processor too: an aid for
-/// debugging, by which tests go the ways of GPUs, their copies and kernels.
-fn acts_apart() -> bool {
-    std::env::var_os("ARRAYBRIDGE_OPENCL_MAP").is_some_and(|value| value == "0")
+/// An aid for debugging, by which tests go every way on one device. ARRAYBRIDGE_OPENCL_MAP=0 makes every
+/// device one with memory of its own, a processor too, which goes the ways of GPUs, their copies and kernels;
+/// with 1 a processor's buffers are mapped also where it runs functions of the host.
+fn asks(way: &str) -> bool {
+    // Not std::env::var, which has to have memory.
+    // SAFETY: the name ends with NUL; the value is read at once.
+    unsafe {
+        let value = libc::getenv(c"ARRAYBRIDGE_OPENCL_MAP".as_ptr());
+        !value.is_null() && std::ffi::CStr::from_ptr(value).to_bytes() == way.as_bytes()
+    }
 }
 
 /// The devices of a context.
@@ -200,65 +253,10 @@ pub unsafe fn devices_of(f: &Functions, context: cl_context) -> Result<Vec<cl_de
     // SAFETY: the context is valid, and the list has the room that is said.
     unsafe {
         let count = info!(f, clGetContextInfo(context, CL_CONTEXT_NUM_DEVICES): cl_uint)? as usize;
-        let mut devices: Vec<cl_device_id> = vec![null_mut(); count];
+        let mut devices: Vec<cl_device_id> = list_of(null_mut(), count)?;
         let size = size_of_val(devices.as_slice());
         let place = devices.as_mut_ptr().cast();
         call!(f, clGetContextInfo(context, CL_CONTEXT_DEVICES, size, place, null_mut()))?;
         Ok(devices)
     }
-}
-
-/// A caller's queue.
-#[derive(Clone, Copy)]
-pub struct Queue {
-    /// Borrowed for a call.
-    pub queue: cl_command_queue,
-    /// Where it is.
-    pub context: cl_context,
-    /// What works on it.
-    pub device: cl_device_id,
-}
-
-impl Queue {
-    /// Asks a queue where it is.
-    ///
-    /// # Safety
-    /// The queue is valid.
-    pub unsafe fn query(f: &Functions, queue: cl_command_queue) -> Result<Queue> {
-        // SAFETY: the queue is valid.
-        unsafe {
-            let context = info!(f, clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT): cl_context)?;
-            let device = info!(f, clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE): cl_device_id)?;
-            Ok(Queue { queue, context, device })
-        }
-    }
-}
-
-/// An event that is released when this is dropped.
-pub struct Event {
-    f: &'static Functions,
-    /// Valid while this lives.
-    pub handle: cl_event,
-}
-
-impl Event {
-    /// Takes over an event that a command gave.
-    ///
-    /// # Safety
-    /// It is valid, and nobody else releases it.
-    pub unsafe fn new(f: &'static Functions, handle: cl_event) -> Event {
-        Event { f, handle }
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        // SAFETY: it is ours, and released once.
-        unsafe { (self.f.clReleaseEvent)(self.handle) };
-    }
-}
-
-/// The handles of events, as the driver takes them: how many, and where; none is NULL.
-pub fn list(events: &[cl_event]) -> (cl_uint, *const cl_event) {
-    if events.is_empty() { (0, null()) } else { (events.len() as cl_uint, events.as_ptr()) }
 }

@@ -9,7 +9,9 @@ use opencl3::types::*;
 
 use super::buffer::Buffer;
 use super::driver::{call, make};
-use super::lane::{Event, Lane, list};
+use super::events::{Event, List};
+use super::lane::Lane;
+use crate::backend::Place;
 use crate::error::Result;
 
 /// A part of a buffer, mapped until this is dropped.
@@ -18,8 +20,9 @@ pub struct Mapped<'a> {
     mem: cl_mem,
     /// What is written back when it is unmapped: a copy in a buffer that the host may map.
     copy: Option<(Buffer, &'a Buffer, Range<usize>)>,
-    /// Its first byte.
-    pub pointer: *mut u8,
+    /// Its first byte, and where in the buffer that is.
+    pointer: *mut u8,
+    start: usize,
 }
 
 /// What a mapping is for.
@@ -43,7 +46,7 @@ impl<'a> Mapped<'a> {
         buffer: &'a Buffer,
         range: Range<usize>,
         access: Access,
-        after: &[cl_event],
+        after: &List,
         blocking: cl_bool,
     ) -> Result<Mapped<'a>> {
         let flags = match access {
@@ -54,7 +57,7 @@ impl<'a> Mapped<'a> {
         let reads = access != Access::Overwrite;
         let writes = access != Access::Read;
         let size = range.len();
-        let (count, events) = list(after);
+        let (count, events) = after.get();
         let f = lane.f;
         let allowed = (!reads || buffer.is_mappable(false)) && (!writes || buffer.is_mappable(true));
         // SAFETY: the caller vouches for range and events; the copy is as long as the range.
@@ -75,7 +78,7 @@ impl<'a> Mapped<'a> {
                         null_mut()
                     )
                 )?;
-                return Ok(Mapped { lane, mem, copy: None, pointer: pointer.cast() });
+                return Ok(Mapped { lane, mem, copy: None, pointer: pointer.cast(), start: range.start });
             }
             let flags = CL_MEM_READ_WRITE;
             let mem = make!(f, clCreateBuffer(lane.context, flags, size, null_mut()))?;
@@ -99,9 +102,16 @@ impl<'a> Mapped<'a> {
                 f,
                 clEnqueueMapBuffer(lane.queue, mem, CL_TRUE, flags, 0, size, 0, std::ptr::null(), null_mut())
             )?;
+            let start = range.start;
             let copy = Some((copy, buffer, if writes { range } else { 0..0 }));
-            Ok(Mapped { lane, mem, copy, pointer: pointer.cast() })
+            Ok(Mapped { lane, mem, copy, pointer: pointer.cast(), start })
         }
+    }
+
+    /// Where the host has a tensor that lies within it.
+    pub fn place(&self, place: &Place) -> Place {
+        let address = self.pointer as usize as u64 + place.byte_offset;
+        Place { data: address.wrapping_sub(self.start as u64), byte_offset: 0, ..*place }
     }
 
     /// Gives it back to the device. The event says when that is done. Where it fails it is tried once more,

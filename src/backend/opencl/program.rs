@@ -1,8 +1,9 @@
 //! Programs, one for each kernel, built when it is first used. A context has its own; what a device's
 //! compiler made of the first is what the others get, and what it refused is refused again without it.
 
-use std::collections::HashMap;
-use std::ffi::{CString, c_char};
+use std::alloc::Layout;
+use std::ffi::c_char;
+use std::fmt::Write;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,20 +13,22 @@ use opencl3::program::{
 };
 use opencl3::types::*;
 
-use super::driver::{Functions, call, make, text};
+use super::driver::{Functions, Short, call, make, text};
 use crate::backend::kernels::{JOBS, Kernel, NUMBERS, OPENCL};
-use crate::error::{Error, Result};
+use crate::backend::shared::{list_of, out_of_memory, reserve};
+use crate::error::{Error, Excerpt, Result};
 
 /// What a device's compiler made of a kernel; None: what it did cannot be kept.
 type Compiled = Result<Option<Vec<u8>>>;
 
-/// By device and kernel, for the process.
-static COMPILED: Mutex<Option<HashMap<(usize, Kernel), Compiled>>> = Mutex::new(None);
+/// By device and kernel, for the process. A list, since it is short, and a hash map takes memory of the thread
+/// that cannot be had back from a failure.
+static COMPILED: Mutex<Vec<((usize, Kernel), Compiled)>> = Mutex::new(Vec::new());
 
 /// The programs of a context and a device.
 pub struct Programs {
     f: &'static Functions,
-    built: Mutex<HashMap<Kernel, Built>>,
+    built: Mutex<Vec<(Kernel, Built)>>,
 }
 
 /// A kernel and its program.
@@ -36,7 +39,7 @@ struct Built {
 
 /// A kernel that nobody else sets the arguments of.
 pub struct Locked<'a> {
-    _built: MutexGuard<'a, HashMap<Kernel, Built>>,
+    _built: MutexGuard<'a, Vec<(Kernel, Built)>>,
     /// Valid while this lives.
     pub kernel: cl_kernel,
 }
@@ -58,23 +61,26 @@ impl Programs {
         kernel: Kernel,
     ) -> Result<Locked<'_>> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = built.get(&kernel) {
+        if let Some((_, found)) = built.iter().find(|(of, _)| *of == kernel) {
             let kernel = found.kernel;
             return Ok(Locked { _built: built, kernel });
         }
+        reserve(&mut built, 1)?;
         let program = Program { f: self.f, program: null_mut() };
         // SAFETY: as the caller says.
         let program = unsafe { program.build(context, device, kernel)? };
-        let name = CString::new(kernel.name()).unwrap_or_default();
+        let Some(name) = Short::<64>::written(|name| write!(name, "{kernel}")) else {
+            return Err(too_long());
+        };
         // SAFETY: the program is built.
-        let handle = unsafe { make!(self.f, clCreateKernel(program.program, name.as_ptr()))? };
-        built.insert(kernel, Built { program: program.take(), kernel: handle });
+        let handle = unsafe { make!(self.f, clCreateKernel(program.program, name.as_ptr().cast()))? };
+        built.push((kernel, Built { program: program.take(), kernel: handle }));
         Ok(Locked { _built: built, kernel: handle })
     }
 
     /// Lets all of them go.
     pub fn release(&mut self) {
-        for (_, built) in self.built.get_mut().unwrap_or_else(PoisonError::into_inner).drain() {
+        for (_, built) in self.built.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // SAFETY: both are ours, and released once; commands that use them keep them.
             unsafe {
                 (self.f.clReleaseKernel)(built.kernel);
@@ -96,9 +102,9 @@ impl Program {
     unsafe fn build(mut self, context: cl_context, device: cl_device_id, kernel: Kernel) -> Result<Program> {
         // Other threads that want the same wait here, so that it is compiled once.
         let mut all = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = all.get_or_insert_default();
+        reserve(&mut all, 1)?;
         let key = (device as usize, kernel);
-        match all.get(&key) {
+        match all.iter().find(|(of, _)| *of == key).map(|(_, compiled)| compiled) {
             Some(Err(refused)) => return Err(*refused),
             // SAFETY: as the caller says.
             Some(Ok(Some(binary))) => unsafe {
@@ -113,14 +119,14 @@ impl Program {
         unsafe {
             match self.compile(context, device, kernel) {
                 Ok(()) => {
-                    let binary = self.binary(device);
-                    all.insert(key, Ok(binary));
+                    let binary = self.binary(device)?;
+                    all.push((key, Ok(binary)));
                     Ok(self)
                 }
                 Err(error) => {
                     // What fails for want of memory may do later.
                     if let Error::DriverLog { .. } = error {
-                        all.insert(key, Err(error));
+                        all.push((key, Err(error)));
                     }
                     Err(error)
                 }
@@ -131,7 +137,9 @@ impl Program {
     /// # Safety
     /// As [`Program::build`].
     unsafe fn compile(&mut self, context: cl_context, device: cl_device_id, kernel: Kernel) -> Result<()> {
-        let line = kernel.line();
+        let Some(line) = Short::<128>::written(|line| kernel.write_line(line)) else {
+            return Err(too_long());
+        };
         let parts = [OPENCL, NUMBERS, JOBS, &line];
         let texts = parts.map(|part| part.as_ptr().cast::<c_char>());
         let sizes = parts.map(str::len);
@@ -147,7 +155,7 @@ impl Program {
                 Err(Error::Driver { call, code, .. })
                     if code == i64::from(opencl3::error_codes::CL_BUILD_PROGRAM_FAILURE) =>
                 {
-                    let log = self.log(device, &kernel.name());
+                    let log = self.log(device, kernel)?;
                     Err(Error::DriverLog { call, name: error_text(code as cl_int), code, log })
                 }
                 other => other,
@@ -187,22 +195,26 @@ impl Program {
     ///
     /// # Safety
     /// The program has the device.
-    unsafe fn log(&self, device: cl_device_id, name: &str) -> &'static str {
+    unsafe fn log(&self, device: cl_device_id, kernel: Kernel) -> Result<&'static str> {
         // SAFETY: as the caller says.
         let log = text(|size, place, needed| unsafe {
             (self.f.clGetProgramBuildInfo)(self.program, device, CL_PROGRAM_BUILD_LOG, size, place, needed)
-        });
+        })?;
         // A message has room for its beginning.
         const MOST: usize = 2000;
         let end = log.floor_char_boundary(MOST);
-        Box::leak(format!("{name}: {}", &log[..end]).into_boxed_str())
+        let mut told = String::new();
+        told.try_reserve_exact(MOST + 64).map_err(|_| out_of_memory(Layout::new::<[u8; MOST + 64]>()))?;
+        // There is room for it.
+        let _ = write!(told, "{kernel}: {}", &log[..end]);
+        Ok(told.leak())
     }
 
     /// What it was compiled to, of the device; None: the driver does not give it.
     ///
     /// # Safety
     /// The program is built.
-    unsafe fn binary(&self, device: cl_device_id) -> Option<Vec<u8>> {
+    unsafe fn binary(&self, device: cl_device_id) -> Result<Option<Vec<u8>>> {
         // SAFETY: every list has as many entries as the driver says there are; where an entry is NULL,
         // nothing is written.
         unsafe {
@@ -212,21 +224,22 @@ impl Program {
             let mut bytes = 0;
             let devices = CL_PROGRAM_DEVICES;
             if (self.f.clGetProgramInfo)(self.program, devices, 0, null_mut(), &mut bytes) != 0 {
-                return None;
+                return Ok(None);
             }
-            let mut ids: Vec<cl_device_id> = vec![null_mut(); bytes / size_of::<cl_device_id>()];
-            let mut sizes = vec![0usize; ids.len()];
+            let mut ids: Vec<cl_device_id> = list_of(null_mut(), bytes / size_of::<cl_device_id>())?;
+            let mut sizes = list_of(0usize, ids.len())?;
             let list = size_of_val(sizes.as_slice());
             if !ask(devices, bytes, ids.as_mut_ptr().cast())
                 || !ask(CL_PROGRAM_BINARY_SIZES, list, sizes.as_mut_ptr().cast())
             {
-                return None;
+                return Ok(None);
             }
-            let index = ids.iter().position(|id| *id == device).filter(|index| sizes[*index] > 0)?;
-            let mut binary = vec![0u8; sizes[index]];
-            let mut places: Vec<*mut u8> = vec![null_mut(); ids.len()];
+            let index = ids.iter().position(|id| *id == device).filter(|index| sizes[*index] > 0);
+            let Some(index) = index else { return Ok(None) };
+            let mut binary = list_of(0u8, sizes[index])?;
+            let mut places: Vec<*mut u8> = list_of(null_mut(), ids.len())?;
             places[index] = binary.as_mut_ptr();
-            ask(CL_PROGRAM_BINARIES, list, places.as_mut_ptr().cast()).then_some(binary)
+            Ok(ask(CL_PROGRAM_BINARIES, list, places.as_mut_ptr().cast()).then_some(binary))
         }
     }
 
@@ -246,4 +259,9 @@ impl Drop for Program {
             unsafe { (self.f.clReleaseProgram)(self.program) };
         }
     }
+}
+
+#[cold]
+fn too_long() -> Error {
+    Error::Internal(Excerpt::new("a kernel's name is too long"))
 }

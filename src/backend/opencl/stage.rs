@@ -1,8 +1,7 @@
-//! Jobs between the host and a device with memory of its own, through a ring of pinned slots: the host's
-//! kernels gather, cast and scatter while other slots are on their way. What is not a rectangle on the device
-//! is put in its place, or fetched from there, by a kernel.
+//! Jobs between the host and a device with memory of its own, or two such devices that share none, through a
+//! ring of pinned slots: the host's kernels gather, cast and scatter while other slots are on their way. What
+//! is not a rectangle on the device is put in its place, or fetched from there, by a kernel.
 
-use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
 
 use opencl3::memory::{CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
@@ -10,11 +9,13 @@ use opencl3::types::*;
 
 use super::buffer::Buffer;
 use super::compute;
+use super::direct::{Byte, Copy};
 use super::driver::{Functions, call, make};
-use super::lane::{Event, Lane};
-use crate::backend::job::Transfer;
+use super::events::{Event, List};
+use super::lane::Lane;
+use crate::backend::job::{Cast, Transfer, Work};
 use crate::backend::rectangle::Rectangle;
-use crate::backend::staging::{Crossing, Packing, Part, Parts, Slot, room};
+use crate::backend::staging::{Crossing, Packing, Part, Parts, Slot, room, slots_for};
 use crate::error::{Error, Excerpt, Result};
 
 /// Pinned memory of a lane's context.
@@ -27,8 +28,8 @@ pub struct Pinned {
     bytes: usize,
     /// As much memory of the device, for what kernels gather or scatter.
     twin: Option<Buffer>,
-    /// What has to be waited for.
-    flight: Vec<Event>,
+    /// What was begun last, and in which queue: when it is over, so is all before it.
+    flight: Option<(cl_command_queue, Event)>,
 }
 
 // SAFETY: the memory is ours, and OpenCL's objects may be used on any thread.
@@ -36,7 +37,7 @@ unsafe impl Send for Pinned {}
 
 impl Pinned {
     /// Pins so many bytes: a buffer that the driver keeps in the host's memory, mapped for good.
-    fn new(lane: &Lane, bytes: usize) -> Result<Pinned> {
+    pub fn new(lane: &Lane, bytes: usize) -> Result<Pinned> {
         let (f, flags) = (lane.f, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR);
         // SAFETY: the buffer is new, and as long as what is mapped.
         unsafe {
@@ -52,7 +53,7 @@ impl Pinned {
             });
             match place {
                 Ok(memory) => {
-                    let (context, queue, flight) = (lane.context, lane.queue, Vec::new());
+                    let (context, queue, flight) = (lane.context, lane.queue, None);
                     Ok(Pinned { f, context, queue, mem, memory, bytes, twin: None, flight })
                 }
                 Err(error) => {
@@ -63,16 +64,17 @@ impl Pinned {
         }
     }
 
-    fn twin(&mut self) -> Result<&Buffer> {
-        if self.twin.is_none() {
-            let (f, flags) = (self.f, CL_MEM_READ_WRITE);
-            // SAFETY: the context is the lane's, which keeps this; the buffer is new.
-            unsafe {
-                let mem = make!(f, clCreateBuffer(self.context, flags, self.bytes, null_mut()))?;
-                self.twin = Some(Buffer::new(f, mem, self.context, flags));
-            }
+    /// Its twin in a lane's context, to be put back.
+    fn twin(&mut self, lane: &Lane) -> Result<Buffer> {
+        if let Some(twin) = self.twin.take_if(|twin| twin.context == lane.context) {
+            return Ok(twin);
         }
-        self.twin.as_ref().ok_or(Error::Internal(Excerpt::new("a slot has no twin")))
+        let (f, flags) = (self.f, CL_MEM_READ_WRITE);
+        // SAFETY: the context is the lane's; the buffer is new.
+        unsafe {
+            let mem = make!(f, clCreateBuffer(lane.context, flags, self.bytes, null_mut()))?;
+            Ok(Buffer::new(f, mem, lane.context, flags))
+        }
     }
 
     /// Begins a copy between this and a buffer's rectangle. None: not so.
@@ -86,18 +88,62 @@ impl Pinned {
         up: bool,
         (buffer, first): (&Buffer, u64),
     ) -> Result<Option<()>> {
-        let near = self.memory.as_ptr().cast::<c_void>();
-        // SAFETY: as the caller says.
-        let begun = unsafe {
-            if up {
-                let offset = rectangle.destination_start(first) as usize;
-                rectangle.begin_write(lane, near, buffer, offset)?
-            } else {
-                let offset = rectangle.source_start(first) as usize;
-                rectangle.begin_read(lane, buffer, offset, near)?
-            }
+        let near = self.memory.as_ptr().cast();
+        let between = if up {
+            Copy::Write(near, (buffer, rectangle.destination_start(first) as usize))
+        } else {
+            Copy::Read((buffer, rectangle.source_start(first) as usize), near)
         };
-        Ok(begun.map(|event| self.flight.push(event)))
+        // SAFETY: as the caller says.
+        let begun = unsafe { rectangle.copy(lane, between, CL_FALSE, &List::NONE)? };
+        Ok(begun.map(|event| self.follow(lane, event)))
+    }
+
+    /// Something is on its way, after all that was before.
+    fn follow(&mut self, lane: &Lane, event: Event) {
+        self.flight = Some((lane.queue, event));
+    }
+
+    /// Copies bytes between its memory and a buffer's, and waits; through its twin where the host may not
+    /// touch the buffer.
+    ///
+    /// # Safety
+    /// So many bytes are there on both sides.
+    pub unsafe fn carry(
+        &mut self,
+        lane: &Lane,
+        up: bool,
+        near: usize,
+        bytes: usize,
+        far: Byte<'_>,
+    ) -> Result<()> {
+        let near = self.memory.as_ptr().wrapping_add(near).cast();
+        let run = Rectangle::run(bytes);
+        let between = |buffer| if up { Copy::Write(near, buffer) } else { Copy::Read(buffer, near) };
+        // SAFETY: the caller vouches for both sides; the twin is as large as the slot.
+        unsafe {
+            if far.0.is_mappable(up) {
+                run.copy(lane, between(far), CL_TRUE, &List::NONE)?;
+                return Ok(());
+            }
+            let twin = self.twin(lane)?;
+            let (twin_first, host) = ((&twin, 0), between((&twin, 0)));
+            let within = if up { Copy::Within(twin_first, far) } else { Copy::Within(far, twin_first) };
+            for copy in if up { [host, within] } else { [within, host] } {
+                if let Some(event) = run.copy(lane, copy, CL_FALSE, &List::NONE)? {
+                    self.follow(lane, event);
+                }
+            }
+            self.put_back(twin);
+            self.land()
+        }
+    }
+
+    /// Keeps a twin for the next time. One of another context is not kept, since it keeps that alive.
+    fn put_back(&mut self, twin: Buffer) {
+        if twin.context == self.context {
+            self.twin = Some(twin);
+        }
     }
 }
 
@@ -107,14 +153,13 @@ impl Slot for Pinned {
     }
 
     fn land(&mut self) -> Result<()> {
-        // Commands of a queue in order: the last one is over when all are.
-        let Some(last) = self.flight.last() else { return Ok(()) };
-        // SAFETY: the event is valid.
+        let Some((queue, last)) = &self.flight else { return Ok(()) };
+        // SAFETY: the event is valid, and so is the queue of a lane that a call holds.
         unsafe {
-            call!(self.f, clFlush(self.queue))?;
+            call!(self.f, clFlush(*queue))?;
             call!(self.f, clWaitForEvents(1, &last.handle))?;
         }
-        self.flight.clear();
+        self.flight = None;
         Ok(())
     }
 }
@@ -125,7 +170,10 @@ impl Drop for Pinned {
         // SAFETY: it is mapped, and ours; the queue is there as long as its lane, which keeps this.
         unsafe {
             let place = self.memory.as_ptr().cast();
-            if (self.f.clEnqueueUnmapMemObject)(self.queue, self.mem, place, 0, null(), &mut event) == 0 {
+            let unmap =
+                |event| (self.f.clEnqueueUnmapMemObject)(self.queue, self.mem, place, 0, null(), event);
+            // Tried once more where it fails, since what stays mapped stays for good.
+            if unmap(&mut event) == 0 || unmap(&mut event) == 0 {
                 (self.f.clWaitForEvents)(1, &event);
                 (self.f.clReleaseEvent)(event);
             }
@@ -134,14 +182,74 @@ impl Drop for Pinned {
     }
 }
 
-/// How a job crosses; None: another way has to be taken.
+/// Whether kernels may do a job's part in each of these buffers: to write there, or to read.
+///
+/// # Safety
+/// The buffers are valid.
+unsafe fn is_usable(sides: &[(&Lane, &Buffer, bool)]) -> bool {
+    // SAFETY: as the caller says.
+    sides.iter().all(|(lane, buffer, to_write)| unsafe { compute::is_usable(lane, buffer, *to_write) })
+}
+
+/// How a job crosses between the host and a buffer; None: another way has to be taken.
 ///
 /// # Safety
 /// The buffer is valid.
 pub unsafe fn packing(job: &Transfer<'_>, lane: &Lane, up: bool, buffer: &Buffer) -> Option<Packing> {
     // SAFETY: as the caller says.
-    let usable = unsafe { compute::is_usable(lane, buffer, up) };
-    Packing::of(job.work, up, true).filter(|_| usable)
+    Packing::of(job.work, up, true).filter(|_| unsafe { is_usable(&[(lane, buffer, up)]) })
+}
+
+/// How a job crosses between two buffers, each of a device that casts: by the one where fewer bytes cross.
+/// The first is the sender's part, the second the receiver's.
+///
+/// # Safety
+/// The buffers are valid.
+pub unsafe fn packing_between(
+    job: &Transfer<'_>,
+    (from_lane, from): (&Lane, &Buffer),
+    (to_lane, to): (&Lane, &Buffer),
+) -> Option<(Packing, Packing)> {
+    // SAFETY: as the caller says.
+    if !unsafe { is_usable(&[(from_lane, from, false), (to_lane, to, true)]) } {
+        return None;
+    }
+    halves(job.work)
+}
+
+/// What two devices do with the elements of a job.
+fn halves(work: Work) -> Option<(Packing, Packing)> {
+    // What is cast before it crosses is cast by the sender.
+    let Packing { host, device, size } = Packing::of(without_exact(work), true, true)?;
+    let moved = Work::Move { size };
+    let cast_by = |half| if half == moved { moved } else { work };
+    let half = |device| Packing { host: moved, device, size };
+    Some((half(cast_by(host)), half(cast_by(device))))
+}
+
+/// Where values may be lost the host looks at them, but here it sees none.
+fn without_exact(work: Work) -> Work {
+    match work {
+        Work::Cast(cast) => Work::Cast(Cast { exact: false, ..cast }),
+        work => work,
+    }
+}
+
+/// Memory that a job takes at most, whose sides are on devices with memory of their own: slots, and for each
+/// side as much again where its kernels gather or scatter. None: it cannot cross.
+pub fn scratch(job: &Transfer<'_>, from_apart: bool, to_apart: bool) -> Option<u64> {
+    let (send, receive) = match (from_apart, to_apart) {
+        (true, true) => halves(job.work)?,
+        (_, up) => {
+            let packing = Packing::of(job.work, up, true)?;
+            (packing, packing)
+        }
+    };
+    let (slots, parts) = slots_for(job, send.size)?;
+    let (part, mut axes) = (parts.part(0), room());
+    let gathers = from_apart && Rectangle::of(&part.pack(send.device, send.size, &mut axes)).is_none();
+    let scatters = to_apart && Rectangle::of(&part.unpack(receive.device, send.size, &mut axes)).is_none();
+    Some(slots * (1 + u64::from(gathers) + u64::from(scatters)))
 }
 
 /// Does a job between an address of the host and a byte of a buffer, of which the first elements are there.
@@ -155,17 +263,15 @@ pub unsafe fn cross(
     packing: Packing,
     up: bool,
     host: u64,
-    (buffer, first): (&Buffer, u64),
+    far: (&Buffer, u64),
 ) -> Result<Option<()>> {
-    let ring = lane.rings.of(job.staging_bytes);
+    let ring = lane.rings.of(job.staging_bytes)?;
     let Some(parts) = Parts::of(job, packing.size, ring.slot_bytes()) else { return Ok(None) };
     let make = |bytes| Pinned::new(lane, bytes);
-    let Some(crossing) = Crossing::new(&ring, &parts, packing, job.threads, make) else { return Ok(None) };
-    let go = |slot: &mut Pinned, part: &Part, bytes: u64| {
-        let offset = if up { part.destination } else { part.source };
-        // SAFETY: the part is the job's, and fits the slot.
-        unsafe { step(lane, slot, part, &packing, up, (buffer, first.wrapping_add_signed(offset)), bytes) }
-    };
+    let Some(crossing) = Crossing::new(&ring, &parts, packing, job.threads, make)? else { return Ok(None) };
+    // SAFETY: the parts are the job's, and fit the slots.
+    let go =
+        |slot: &mut Pinned, part: &Part, bytes| unsafe { step(lane, slot, part, &packing, up, far, bytes) };
     // SAFETY: as the caller says.
     unsafe {
         if up {
@@ -173,6 +279,31 @@ pub unsafe fn cross(
         } else {
             crossing.download(host, &go)?;
         }
+    }
+    Ok(Some(()))
+}
+
+/// Does a job between buffers of two contexts, likewise.
+///
+/// # Safety
+/// As [`cross`].
+pub unsafe fn relay(
+    job: &Transfer<'_>,
+    (send, receive): (Packing, Packing),
+    (from_lane, from): (&Lane, (&Buffer, u64)),
+    (to_lane, to): (&Lane, (&Buffer, u64)),
+) -> Result<Option<()>> {
+    // The receiver's slots: its context is where a new result lives on.
+    let ring = to_lane.rings.of(job.staging_bytes)?;
+    let Some(parts) = Parts::of(job, send.size, ring.slot_bytes()) else { return Ok(None) };
+    let make = |bytes| Pinned::new(to_lane, bytes);
+    let Some(crossing) = Crossing::new(&ring, &parts, send, job.threads, make)? else { return Ok(None) };
+    // SAFETY: the parts are the job's, and fit the slots.
+    unsafe {
+        crossing.relay(
+            &|slot, part, bytes| step(from_lane, slot, part, &send, false, from, bytes),
+            &|slot, part, bytes| step(to_lane, slot, part, &receive, true, to, bytes),
+        )?;
     }
     Ok(Some(()))
 }
@@ -187,39 +318,36 @@ unsafe fn step(
     part: &Part,
     packing: &Packing,
     up: bool,
-    far: (&Buffer, u64),
+    (buffer, first): (&Buffer, u64),
     bytes: u64,
 ) -> Result<()> {
     let mut axes = room();
     let (work, size) = (packing.device, packing.size);
     let job = if up { part.unpack(work, size, &mut axes) } else { part.pack(work, size, &mut axes) };
+    let far = (buffer, first.wrapping_add_signed(if up { part.destination } else { part.source }));
     // SAFETY: as the caller says; the twin is as large as the slot.
     unsafe {
-        if far.0.is_mappable(up)
+        if buffer.is_mappable(up)
             && let Some(rectangle) = Rectangle::of(&job)
             && slot.copy(lane, &rectangle, up, far)?.is_some()
         {
             return Ok(());
         }
         let whole = Rectangle::run(bytes as usize);
-        slot.twin()?;
-        // Taken out while the slot is used beside it.
-        let Some(twin) = slot.twin.take() else { return Ok(()) };
+        let twin = slot.twin(lane)?;
         let near = (&twin, 0);
         let (from, to) = if up { (near, far) } else { (far, near) };
-        let done = match compute::launches(&job, lane, from, to) {
-            None => Err(Error::Internal(Excerpt::new("a part is unlike the first one"))),
-            Some(launches) if up => match slot.copy(lane, &whole, up, near) {
-                Ok(_) => compute::run(&launches, &job, lane, from.0, to.0, &[]),
-                Err(error) => Err(error),
-            },
-            Some(launches) => compute::run(&launches, &job, lane, from.0, to.0, &[]),
-        };
-        let outcome = done.and_then(|event| {
-            slot.flight.push(event);
-            if up { Ok(()) } else { slot.copy(lane, &whole, up, near).map(|_| ()) }
-        });
-        slot.twin = Some(twin);
-        outcome
+        let unlike = || Error::Internal(Excerpt::new("a part is unlike the first one"));
+        let launches = compute::launches(&job, lane, from, to).ok_or_else(unlike)?;
+        if up {
+            slot.copy(lane, &whole, up, near)?;
+        }
+        let done = compute::run(&launches, &job, lane, from.0, to.0, &List::NONE)?;
+        slot.follow(lane, done);
+        if !up {
+            slot.copy(lane, &whole, up, near)?;
+        }
+        slot.put_back(twin);
+        Ok(())
     }
 }

@@ -17,6 +17,7 @@ typedef u32 u128 __attribute__((vector_size(16)));
 #define AB_LOCAL static
 #define AB_CLZ32(x) ((u32)__builtin_clz(x))
 #define AB_CLZ64(x) ((u32)__builtin_clzll(x))
+#define AB_PRODUCT(a, b) ((i64)(a) * (b))
 #define AB_GROUP 256
 #define AB_GROUP_ID (fake_thread.block[0])
 #define AB_EACH_ITEM for (u32 item = fake_thread.thread[0], once = 1; once; once = 0)

@@ -7,9 +7,11 @@
 #include "fake.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#define ARENA (1ull << 30)
+#define ARENA (1ull << 30) /* what a device has */
+#define SPAN (4ull << 30)  /* of addresses */
 #define GRAIN 512ull /* of addresses, and the size of a red zone */
 #define PAGE 4096ull
 enum { FRESH = 0xa5, RED = 0xfd, STALE = 0xdd };
@@ -30,15 +32,22 @@ struct pool {
 };
 static struct pool default_pools[MAX_DEVICES];
 
+/* As of malloc in fake.h. */
+static void *map_pages(uint64_t size, int protection, int flags, int file) {
+  return (void *)syscall(SYS_mmap, NULL, size, (long)protection, (long)flags, (long)file, 0L);
+}
+
+static void unmap_pages(uint64_t start, uint64_t size) { syscall(SYS_munmap, start, size); }
+
 static uint64_t round_up(uint64_t size, uint64_t to) { return (size + to - 1) / to * to; }
 
 static struct arena *arena_of(int device) {
   struct arena *arena = &arenas[device];
   if (arena->start == NULL) {
     int file = memfd_create("device", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, ARENA) != 0) abort();
-    arena->start = mmap(NULL, ARENA, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    arena->alias = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    if (file < 0 || ftruncate(file, SPAN) != 0) abort();
+    arena->start = map_pages(SPAN, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file);
+    arena->alias = map_pages(SPAN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file);
     if (arena->start == MAP_FAILED || arena->alias == MAP_FAILED) abort();
     close(file);
   }
@@ -47,7 +56,7 @@ static struct arena *arena_of(int device) {
 
 static struct arena *arena_at(uint64_t address) {
   for (int device = 0; device < MAX_DEVICES; device++)
-    if (arenas[device].start != NULL && address - (uint64_t)arenas[device].start < ARENA) return &arenas[device];
+    if (arenas[device].start != NULL && address - (uint64_t)arenas[device].start < SPAN) return &arenas[device];
   return NULL;
 }
 
@@ -82,6 +91,18 @@ void check_red_zones(void) {
       if (block->live) check_red_zone(block);
 }
 
+static struct block *put_block(struct arena *arena, int device, uint64_t at, uint64_t size, struct block **place) {
+  struct block *block = calloc(1, sizeof *block);
+  if (block == NULL) abort();
+  block->start = at, block->size = size, block->kind = DEVICE_MEMORY, block->device = device;
+  block->next = *place;
+  *place = block;
+  uint64_t used = at + round_up(size, GRAIN) + GRAIN - (uint64_t)arena->start;
+  if (used > arena->used) arena->used = used;
+  live[DEVICE_BLOCKS]++;
+  return block;
+}
+
 static CUresult new_block(int device, uint64_t size, CUcontext context, struct block **made) {
   struct arena *arena = arena_of(device);
   if (size > ARENA) return OUT_OF_MEMORY;
@@ -90,15 +111,8 @@ static CUresult new_block(int device, uint64_t size, CUcontext context, struct b
   for (; *place != NULL && (*place)->start - at < room; place = &(*place)->next)
     at = (*place)->start + round_up((*place)->size, GRAIN) + GRAIN;
   if (at - (uint64_t)arena->start + room > ARENA) return OUT_OF_MEMORY;
-  struct block *block = calloc(1, sizeof *block);
-  if (block == NULL) abort();
-  block->start = at, block->size = size, block->kind = DEVICE_MEMORY, block->device = device;
-  block->context = context, block->next = *place;
-  *place = block;
-  uint64_t used = at + room - (uint64_t)arena->start;
-  if (used > arena->used) arena->used = used;
-  live[DEVICE_BLOCKS]++;
-  *made = block;
+  *made = put_block(arena, device, at, size, place);
+  (*made)->context = context;
   return 0;
 }
 
@@ -195,7 +209,7 @@ CUresult cuMemFree_v2(CUdeviceptr pointer) {
   if (block == NULL || block->start != pointer || block->freed) return INVALID_VALUE;
   if (block->kind == MANAGED_MEMORY) {
     TRY(finish_context(context));
-    munmap((void *)block->start, round_up(block->size, PAGE));
+    unmap_pages(block->start, round_up(block->size, PAGE));
     live[DEVICE_BLOCKS]--;
     remove_block(&host_blocks, block);
     return 0;
@@ -350,7 +364,7 @@ static CUresult map(uint64_t size, enum kind kind, uint64_t *address) {
   TRY(unsafe_during_capture());
   if (size == 0 || address == NULL) return INVALID_VALUE;
   if (size > ARENA) return OUT_OF_MEMORY;
-  void *place = mmap(NULL, round_up(size, PAGE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *place = map_pages(round_up(size, PAGE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   if (place == MAP_FAILED) return OUT_OF_MEMORY;
   memset(place, FRESH, size);
   *address = new_host_block((uint64_t)place, size, kind, context)->start;
@@ -386,7 +400,7 @@ CUresult cuMemFreeHost(void *pointer) {
   struct block *block = block_of((uint64_t)pointer);
   if (block == NULL || block->start != (uint64_t)pointer || block->kind != PINNED_MEMORY) return INVALID_VALUE;
   TRY(finish_context(context));
-  munmap(pointer, round_up(block->size, PAGE));
+  unmap_pages((uint64_t)pointer, round_up(block->size, PAGE));
   live[HOST_BLOCKS]--;
   remove_block(&host_blocks, block);
   return 0;
@@ -503,6 +517,18 @@ uint64_t fake_mapped(int device, size_t size) {
   if (!device_exists(device) || new_block(device, size, NULL, &block)) return 0;
   block_begins(block);
   return block->start;
+}
+
+/* The same, three GiB behind where a device's other memory begins. */
+uint64_t fake_far(int device, size_t size) {
+  if (!device_exists(device) || size > ARENA / 2) return 0;
+  struct arena *arena = arena_of(device);
+  uint64_t at = (uint64_t)arena->start + 3 * ARENA;
+  struct block **place = &arena->blocks;
+  for (; *place != NULL; place = &(*place)->next)
+    if ((*place)->start >= at) return 0;
+  block_begins(put_block(arena, device, at, size, place));
+  return at;
 }
 
 /* What a device's memory holds now, with nothing waited for; only what has run is there. 0: it is read. */

@@ -87,27 +87,27 @@ typedef u64 ab_kind_d;
 
 /* A tile holds values of the kind: it is filled by the source's type, and emptied by the destination's. */
 #define AB_FILL(FROM, ODD)                                                                                       \
-  AB_UNROLL                                                                                                      \
-  for (u32 turn = 0; turn < 32 * 32 / AB_GROUP; turn++) {                                                        \
-    const u32 r = (item + turn * AB_GROUP) / 32, c = item % 32;                                                  \
-    if (row + r < p.rows && column + c < p.columns)                                                              \
-      tile[r * 33 + c] = ab_widen_##FROM(                                                                        \
-          AB_LOADER(FROM)(source + (tile_from + r * p.source_step + c * (i64)sizeof(ab_bits_##FROM)), ODD),      \
-          p.from);                                                                                               \
+  {                                                                                                              \
+    AB_TILE_PLACE(32, tile_from, p.source_step, sizeof(ab_bits_##FROM))                                          \
+    AB_UNROLL                                                                                                    \
+    AB_EACH_FAR(32, p.source_step) {                                                                             \
+      if (AB_IN_TILE(far, near))                                                                                 \
+        tile[far * 33 + near] = ab_widen_##FROM(AB_LOADER(FROM)(source + at, ODD), p.from);                      \
+    }                                                                                                            \
   }
 #define AB_FILL_CASE(FROM) case AB_TYPE_##FROM: AB_FILL(FROM, 0) break;
 #define AB_FILL_LAST(FROM) default: AB_FILL(FROM, 0)
 
 #define AB_EMPTY_CASE(TO, K)                                                                                     \
-  case AB_TYPE_##TO:                                                                                             \
+  case AB_TYPE_##TO: {                                                                                           \
+    AB_TILE_PLACE(32, tile_to, p.destination_step, sizeof(ab_bits_##TO))                                         \
     AB_NO_UNROLL                                                                                                 \
-    for (u32 turn = 0; turn < 32 * 32 / AB_GROUP; turn++) {                                                      \
-      const u32 c = (item + turn * AB_GROUP) / 32, r = item % 32;                                                                       \
-      if (row + r < p.rows && column + c < p.columns)                                                            \
-        AB_STORER(TO)(destination + (tile_to + c * p.destination_step + r * (i64)sizeof(ab_bits_##TO)),          \
-                      ab_##TO##_of_##K(tile[r * 33 + c], p.flags & AB_SATURATE, p.to), 0);                       \
+    AB_EACH_FAR(32, p.destination_step) {                                                                        \
+      if (AB_IN_TILE(near, far))                                                                                 \
+        AB_STORER(TO)(destination + at, ab_##TO##_of_##K(tile[near * 33 + far], p.flags & AB_SATURATE, p.to), 0);\
     }                                                                                                            \
-    break;
+    break;                                                                                                       \
+  }
 
 #define AB_TRANSPOSE_KIND(K)                                                                                     \
   AB_KERNEL(ab_transpose_##K) {                                                                                  \
@@ -212,14 +212,14 @@ AB_DEVICE ab_number ab_number_as(u32 type, u64 value) {
     }                                                                                                            \
     AB_BARRIER                                                                                                   \
     AB_EACH_ITEM {                                                                                               \
+      AB_TILE_PLACE(32, tile_to, p.destination_step, AB_TILE_BYTES(AB_TO_TYPE))                                  \
       AB_NO_UNROLL                                                                                               \
-      for (u32 k = item; k < 32 * 32; k += AB_GROUP) {                                                           \
-        const u32 c = k / 32, r = k % 32;                                                                        \
-        if (row + r < p.rows && column + c < p.columns) {                                                        \
-          const ab_kind_##K wide = tile[r * 33 + c];                                                             \
+      AB_EACH_FAR(32, p.destination_step) {                                                                      \
+        if (AB_IN_TILE(near, far)) {                                                                             \
+          const ab_kind_##K wide = tile[near * 33 + far];                                                        \
           u64 out = 0;                                                                                           \
           AB_CHANGE_ANY(K)                                                                                       \
-          AB_WRITE_ANY(tile_to + c * p.destination_step + r * (i64)AB_TILE_BYTES(AB_TO_TYPE))                    \
+          AB_WRITE_ANY(at)                                                                                       \
         }                                                                                                        \
       }                                                                                                          \
     }                                                                                                            \

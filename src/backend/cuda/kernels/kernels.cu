@@ -2,9 +2,6 @@
 #include "../../kernels/cuda.h"
 #include "../../kernels/numbers.h"
 #include "../../kernels/jobs.h"
-
-#define AB_UNROLL _Pragma("unroll")
-#define AB_NO_UNROLL _Pragma("nounroll")
 #include "casts.h"
 
 /* Bytes, and bits that stay what they are. */
