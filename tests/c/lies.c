@@ -159,7 +159,7 @@ static void wrong_devices(void) {
 /* ---- contexts that go before what was made with them ---- */
 
 static void contexts_go_first(void) {
-  enum { LARGE = 3 << 20 }; /* several threads make it, in pages of its own */
+  enum { LARGE = 5 << 18 }; /* several threads make it, in pages of its own */
   static uint8_t bytes[LARGE];
   ab_convert_options options = to_dtype(F32);
   managed *results[8];
