@@ -814,7 +814,7 @@ mod tests {
         let device = Device::default();
         let there: Vec<u8> = (0..PARTS * SMALLEST as usize).map(|at| (at % 251) as u8).collect();
         let memory = Fresh::new(there.len());
-        let (pages, destination) = (there.len() / 4096, memory.start);
+        let (pages, destination) = (memory.pages(), memory.start);
         *device.watched.lock().unwrap() = Some(memory);
         let axes = [Axis { extent: there.len() as i64, source: 1, destination: 1 }];
         let folded = Folded { axes: &axes, source_offset: 0, destination_offset: 0 };

@@ -55,8 +55,9 @@ pub unsafe extern "C" fn ab_convert(
             let (result, done) = if options.is_null() {
                 convert::convert(context, source, &view, &ConvertOptions::KEEP)?
             } else {
-                let view = view;
-                convert_as(context, source, &view, options)?
+                // A copy, so that the view itself need not be in memory.
+                let copy = view;
+                convert_as(context, source, &copy, options)?
             };
             out.write_unaligned(result.as_ptr());
             report.write(done);

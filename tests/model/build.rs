@@ -14,7 +14,18 @@ fn main() {
     take(
         "rings.rs",
         "../../src/backend/staging.rs",
-        &[("/// Pinned memory of a ring, and what is on its way", "/// How the elements of a job cross:")],
+        &[
+            (
+                "/// Pinned memory of a ring, and what is on its way",
+                "/// Bytes of the slots that a job takes",
+            ),
+            ("/// Slots that callers take and give back.", "/// How the elements of a job cross:"),
+        ],
+    );
+    take(
+        "shared.rs",
+        "../../src/backend/shared.rs",
+        &[("/// A value that several own; the last one drops it.", "#[cfg(test)]")],
     );
     take("stage.rs", "../../src/backend/host/transpose/stage.rs", &[("/// A power of two;", "impl Stage {")]);
     take(

@@ -1,17 +1,33 @@
-//! The rings of staging slots (src/backend/staging.rs).
+//! The rings of staging slots (src/backend/staging.rs), which count their owners (src/backend/shared.rs).
 
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::PoisonError;
 
 use shuttle::rand::Rng;
-use shuttle::sync::atomic::{AtomicUsize, Ordering};
+use shuttle::sync::atomic::{AtomicUsize, Ordering, fence};
 use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::executions;
 
 type Result<T> = std::result::Result<T, &'static str>;
 
+include!(concat!(env!("OUT_DIR"), "/shared.rs"));
 include!(concat!(env!("OUT_DIR"), "/rings.rs"));
+
+/// There is always memory of the library's own here.
+fn boxed<T>(value: T) -> Result<Box<T>> {
+    Ok(Box::new(value))
+}
+
+fn list<T>(room: usize) -> Result<Vec<T>> {
+    Ok(Vec::with_capacity(room))
+}
+
+fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
+    list.reserve(more);
+    Ok(())
+}
 
 /// What a device has made, and whom it has given it to.
 #[derive(Default)]
@@ -70,8 +86,8 @@ impl Drop for Pinned {
 const SLOTS_OF_RING: u64 = 2;
 
 /// A caller: takes slots, uses them and gives them back. Whether it got any.
-fn cross(ring: &Arc<Ring<Pinned>>, device: &Arc<Device>, wanted: usize) -> bool {
-    let Some(mut lease) = ring.take(wanted, |_| device.make()) else { return false };
+fn cross(ring: &Shared<Ring<Pinned>>, device: &Arc<Device>, wanted: usize) -> bool {
+    let Some(mut lease) = Ring::take(ring, wanted, |_| device.make()).unwrap() else { return false };
     assert!(!lease.slots.is_empty() && lease.slots.len() <= wanted.max(1));
     for slot in &lease.slots {
         assert_eq!(slot.used.fetch_add(1, Ordering::SeqCst), 0, "two callers have a slot");
@@ -96,7 +112,7 @@ fn explore(loses: usize, refuses: bool, check: fn(got: usize, lost: usize)) {
         let callers = [1, 2, 2].map(|wanted| {
             let (rings, device) = (rings.clone(), device.clone());
             shuttle::thread::spawn(move || {
-                let ring = rings.of(SLOTS_OF_RING * SMALLEST);
+                let ring = rings.of(SLOTS_OF_RING * SMALLEST).unwrap();
                 usize::from(cross(&ring, &device, wanted)) + usize::from(cross(&ring, &device, 1))
             })
         });
@@ -138,10 +154,10 @@ fn rings_come_and_go() {
                 let (rings, device) = (rings.clone(), device.clone());
                 shuttle::thread::spawn(move || {
                     for limit in [1 + first, 4 + first] {
-                        let ring = rings.of(limit * SMALLEST);
-                        let again = rings.of(limit * SMALLEST);
-                        assert!(Arc::ptr_eq(&ring, &again), "a ring in use was forgotten");
-                        let lease = ring.take(1, |_| device.make()).expect("a slot");
+                        let ring = rings.of(limit * SMALLEST).unwrap();
+                        let again = rings.of(limit * SMALLEST).unwrap();
+                        assert!(ring.0 == again.0, "a ring in use was forgotten");
+                        let lease = Ring::take(&ring, 1, |_| device.make()).unwrap().expect("a slot");
                         drop((ring, again));
                         shuttle::thread::yield_now();
                         drop(lease);
