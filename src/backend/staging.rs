@@ -87,6 +87,23 @@ fn slot_bytes(limit: u64) -> u64 {
     (limit / SLOTS).clamp(SMALLEST, SLOT_BYTES).min(limit)
 }
 
+/// Bytes of the slots that a job takes at most, whose elements are packed to so many bytes, and its parts.
+/// None: it cannot cross.
+#[cfg(feature = "opencl")]
+pub fn slots_for<'a>(job: &Transfer<'a>, size: u64) -> Option<(u64, Parts<'a>)> {
+    let limit = if job.staging_bytes == 0 { DEFAULT_BYTES } else { job.staging_bytes };
+    let bytes = slot_bytes(limit);
+    let parts = Parts::of(job, size, usize::try_from(bytes).ok()?)?;
+    let slots = slots_of(parts.count, workers(parts.count, job.threads)) as u64;
+    Some((slots.min(limit / bytes) * bytes, parts))
+}
+
+/// Bytes of one slot of a ring of so many, as in [`Transfer`].
+#[cfg(feature = "opencl")]
+pub fn one_slot(limit: u64) -> u64 {
+    slot_bytes(if limit == 0 { DEFAULT_BYTES } else { limit })
+}
+
 /// Slots that callers take and give back.
 pub struct Ring<S> {
     /// Bytes of all of them.
@@ -381,23 +398,6 @@ impl Part {
 /// Room for the axes of a part's job.
 pub fn room() -> [Axis; MAX_AXES] {
     [Axis::default(); MAX_AXES]
-}
-
-/// Bytes of the slots that a job takes at most, whose elements are packed to so many bytes, and its parts.
-/// None: it cannot cross.
-#[cfg(feature = "opencl")]
-pub fn slots_for<'a>(job: &Transfer<'a>, size: u64) -> Option<(u64, Parts<'a>)> {
-    let limit = if job.staging_bytes == 0 { DEFAULT_BYTES } else { job.staging_bytes };
-    let bytes = slot_bytes(limit);
-    let parts = Parts::of(job, size, usize::try_from(bytes).ok()?)?;
-    let slots = slots_of(parts.count, workers(parts.count, job.threads)) as u64;
-    Some((slots.min(limit / bytes) * bytes, parts))
-}
-
-/// Bytes of one slot of a ring of so many, as in [`Transfer`].
-#[cfg(feature = "opencl")]
-pub fn one_slot(limit: u64) -> u64 {
-    slot_bytes(if limit == 0 { DEFAULT_BYTES } else { limit })
 }
 
 #[cfg(feature = "opencl")]
