@@ -89,6 +89,7 @@ fn slot_bytes(limit: u64) -> u64 {
 
 /// Bytes of the slots that a job takes at most, whose elements are packed to so many bytes, and its parts.
 /// None: it cannot cross.
+#[cfg(feature = "opencl")]
 pub fn slots_for<'a>(job: &Transfer<'a>, size: u64) -> Option<(u64, Parts<'a>)> {
     let limit = if job.staging_bytes == 0 { DEFAULT_BYTES } else { job.staging_bytes };
     let bytes = slot_bytes(limit);
@@ -98,6 +99,7 @@ pub fn slots_for<'a>(job: &Transfer<'a>, size: u64) -> Option<(u64, Parts<'a>)> 
 }
 
 /// Bytes of one slot of a ring of so many, as in [`Transfer`].
+#[cfg(feature = "opencl")]
 pub fn one_slot(limit: u64) -> u64 {
     slot_bytes(if limit == 0 { DEFAULT_BYTES } else { limit })
 }
@@ -188,11 +190,6 @@ pub struct Lease<S: Slot> {
 }
 
 impl<S: Slot> Lease<S> {
-    /// Its slots; at least one.
-    pub fn slots(&mut self) -> &mut [S] {
-        &mut self.slots
-    }
-
     /// Waits for all copies, and gives the slots back.
     fn finish(&mut self) -> Result<()> {
         let mut outcome = Ok(());
@@ -403,6 +400,14 @@ pub fn room() -> [Axis; MAX_AXES] {
     [Axis::default(); MAX_AXES]
 }
 
+#[cfg(feature = "opencl")]
+impl<S: Slot> Lease<S> {
+    /// Its slots; at least one.
+    pub fn slots(&mut self) -> &mut [S] {
+        &mut self.slots
+    }
+}
+
 /// What a thread does with its slots, and with parts while there are any.
 type Worker<'a, S> = dyn Fn(&mut [S], &dyn Fn() -> Option<Part>) -> Result<()> + Sync + 'a;
 
@@ -499,6 +504,7 @@ impl<'a, S: Slot> Crossing<'a, S> {
 
     /// Has each part fetched into a slot, and sent on from there once it has landed: between two devices
     /// that share no memory. The host does nothing with it.
+    #[cfg(feature = "opencl")]
     pub fn relay(
         self,
         fetch: &(dyn Fn(&mut S, &Part, u64) -> Result<()> + Sync),
