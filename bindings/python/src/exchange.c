@@ -37,6 +37,16 @@ Managed *import_exchange(const DLPackExchangeAPI *api, PyObject *object) {
   return NULL;
 }
 
+PyObject *export_exchange(const DLPackExchangeAPI *api, Holder *holder) {
+  Managed *managed = share(holder);
+  PyObject *object = NULL;
+  if (!managed) return NULL;
+  uintptr_t loan = share_loan(managed);
+  if (api->managed_tensor_to_py_object_no_sync(managed, (void **)&object) == 0 && object) return object;
+  share_end(managed, loan); /* unless whoever refused it has ended it */
+  return NULL;
+}
+
 /* to_exchange(type, tensor): an object of the type that shares the tensor's memory. */
 PyObject *py_to_exchange(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   (void)module;
@@ -46,13 +56,9 @@ PyObject *py_to_exchange(PyObject *module, PyObject *const *args, Py_ssize_t cou
   }
   const DLPackExchangeAPI *api = exchange_of((PyTypeObject *)args[0]);
   if (!api) return raise_named("InvalidArgumentError", "%R has no __dlpack_c_exchange_api__ of DLPack 1", args[0]);
-  Managed *managed = share(((Tensor *)args[1])->holder);
-  PyObject *object = NULL;
-  if (!managed) return NULL;
-  if (api->managed_tensor_to_py_object_no_sync(managed, (void **)&object) == 0 && object) return object;
-  /* Whether it was taken cannot be told; what is shared forgives a second end, but not a missing one. */
-  if (!PyErr_Occurred()) raise_named("InvalidTensorError", "%R refused the tensor", args[0]);
-  return NULL;
+  PyObject *object = export_exchange(api, ((Tensor *)args[1])->holder);
+  if (!object && !PyErr_Occurred()) raise_named("InvalidTensorError", "%R refused the tensor", args[0]);
+  return object;
 }
 
 /* current_stream(type, device_type, device_id): a framework's own stream as an int, or None. */

@@ -33,6 +33,9 @@ INTERNAL Managed *holder_managed(Holder *holder);
  * DLManagedTensor. NULL with an exception set. */
 INTERNAL Managed *share(Holder *holder);
 INTERNAL PyObject *share_capsule(Holder *holder, int legacy, uint64_t more_flags);
+/* A loan may be ended by whoever made it, where it is not known whether the one it was made for has. */
+INTERNAL uintptr_t share_loan(const Managed *tensor);
+INTERNAL void share_end(Managed *tensor, uintptr_t loan);
 /* late_capsule(tensor): as __dlpack__(max_version=(1, 0)), for consumers whose deleters must not call another's. */
 INTERNAL PyObject *py_late_capsule(PyObject *, PyObject *);
 
@@ -75,6 +78,8 @@ INTERNAL Managed *import_buffer(PyObject *object);
 /* Describes a buffer, with room for 64 axes in `shape` and `strides`. -1 with an exception: no tensor can be it. */
 INTERNAL int read_buffer(const Py_buffer *buffer, DLTensor *view, int64_t *shape, int64_t *strides);
 INTERNAL Managed *import_exchange(const DLPackExchangeAPI *api, PyObject *object);
+/* NULL, with or without an exception, where it is refused: nothing of it stays. */
+INTERNAL PyObject *export_exchange(const DLPackExchangeAPI *api, Holder *holder);
 INTERNAL Managed *import_dlpack(PyObject *object);
 INTERNAL PyObject *py_from_capsule(PyObject *, PyObject *);
 INTERNAL PyObject *py_from_buffer(PyObject *, PyObject *);

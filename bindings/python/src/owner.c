@@ -107,6 +107,10 @@ Managed *share(Holder *holder) {
   return &shared->tensor.versioned;
 }
 
+uintptr_t share_loan(const Managed *tensor) { return atomic_load(&((Shared *)tensor->manager_ctx)->loan); }
+
+void share_end(Managed *tensor, uintptr_t loan) { shared_end(tensor->manager_ctx, loan); }
+
 /* ---- capsules -------------------------------------------------------------------------------------- */
 
 static const char VERSIONED[] = "dltensor_versioned", USED_VERSIONED[] = "used_dltensor_versioned";

@@ -92,7 +92,13 @@ static PyObject *deliver_to_numpy(Managed *managed) {
 static PyObject *deliver(const TargetRow *row, Managed *managed) {
   PyObject *object = NULL;
   if (row->kind == TARGET_EXCHANGE) {
-    if (row->api->managed_tensor_to_py_object_no_sync(managed, (void **)&object)) return NULL;
+    Holder *holder = holder_new(managed);
+    if (!holder) {
+      ab_release(managed);
+      return NULL;
+    }
+    object = export_exchange(row->api, holder);
+    holder_drop(holder);
     return object;
   }
   PyObject *tensor = tensor_new(managed);

@@ -271,6 +271,19 @@ def test_exchange_api_both_ways() -> None:
         _native.to_exchange(Drafted, t)
 
 
+def test_what_an_exchange_api_refuses_is_let_go() -> None:
+    torch = module("torch")
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.zeros(8, ml_dtypes.float8_e3m4)  # which PyTorch does not have
+    held = sys.getrefcount(x)
+    t = ab.asdlpack(x)
+    with pytest.raises(Exception):  # noqa: B017 # whatever PyTorch says
+        _native.to_exchange(torch.Tensor, t)
+    del t
+    gc.collect()
+    assert sys.getrefcount(x) == held
+
+
 def test_array_interfaces() -> None:
     module("torch")
 
