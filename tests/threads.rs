@@ -21,7 +21,6 @@ const THREADS: usize = 48;
 const ROUNDS: usize = if cfg!(debug_assertions) { 60 } else { 300 };
 
 /// What was handed out and came back.
-#[derive(Default)]
 struct Counts {
     rounds: AtomicU64,
     owners: AtomicUsize,
@@ -250,7 +249,14 @@ fn resident() -> Option<usize> {
 fn dozens_of_threads() {
     let seconds: Option<u64> =
         std::env::var("ARRAYBRIDGE_SOAK").ok().map(|text| text.parse().expect("seconds"));
-    let counts: &'static Counts = Box::leak(Box::default());
+    static COUNTS: Counts = Counts {
+        rounds: AtomicU64::new(0),
+        owners: AtomicUsize::new(0),
+        told: AtomicUsize::new(0),
+        allocated: AtomicUsize::new(0),
+        deallocated: AtomicUsize::new(0),
+    };
+    let counts = &COUNTS;
     let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let large: Vec<u8> =
         (0..1_400_000u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

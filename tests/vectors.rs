@@ -11,6 +11,8 @@ mod cuda;
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_void};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +26,7 @@ use serde_json::Value;
 const PADDED: u64 = 4;
 
 /// Under Miri, one case of so many.
-const SKIP: usize = if cfg!(miri) { 16 } else { 1 };
+const SKIP: usize = if cfg!(miri) { 8 } else { 1 };
 
 /// valgrind, which tests/sanitize announces, rounds 64-bit integers to float32 by way of float64.
 fn rounded_twice(from: &str, to: &str) -> bool {
@@ -488,11 +490,14 @@ fn exact_casts() {
 
 #[test]
 fn layouts() {
-    let index = json("layouts.json");
     let data = bytes("layouts.bin");
-    let cases = index["cases"].as_array().or(index.as_array()).unwrap();
+    let lines = BufReader::new(File::open(folder().join("layouts.json")).unwrap()).lines();
+    let cases = lines.map(|line| line.unwrap()).filter(|line| line.starts_with('{')).step_by(SKIP);
+    // Line by line: Miri, which remembers who may use each byte, is very slow over a text as long as the file.
+    let cases: Vec<Value> =
+        cases.map(|line| serde_json::from_str(line.trim_end_matches(',')).unwrap()).collect();
     let mut tally = Tally::of(cases.len());
-    for case in cases.iter().step_by(SKIP) {
+    for case in &cases {
         let name = case["name"].as_str().unwrap();
         let dtype = |value: &Value| DLDataType {
             code: usize_of(&value["code"]) as u8,
@@ -528,7 +533,7 @@ fn layouts() {
         }
         tally.pass(true);
     }
-    assert!(cases.len() > 200);
+    assert!(cases.len() > 200 / SKIP);
 }
 
 #[test]

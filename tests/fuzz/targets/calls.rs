@@ -1,10 +1,6 @@
 //! Sequences of calls: whatever is converted, wrapped, bridged and released in whatever order, each
 //! owner is told once, and what lives on keeps its values.
 
-// Tensors have the owners' addresses: they may not move.
-#![allow(clippy::vec_box)]
-
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -31,13 +27,13 @@ struct Live {
 /// Memory of ours, and how often we were told that it is free.
 struct Owner {
     memory: Vec<u8>,
-    shape: [i64; 2],
-    strides: [i64; 2],
-    told: Cell<u32>,
+    told: Counter,
 }
 
 const ROWS: usize = 4;
 const COLUMNS: usize = 6;
+static SHAPE: [i64; 2] = [ROWS as i64, COLUMNS as i64];
+static STRIDES: [i64; 2] = [COLUMNS as i64, 1];
 
 /// The caller's allocator: how much of it is out.
 struct Arena {
@@ -87,7 +83,7 @@ unsafe extern "C" fn deallocate(
 pub fn run(bytes: &[u8]) {
     without_drivers();
     let mut input = Input::new(bytes);
-    let mut owners: Vec<Box<Owner>> = Vec::new();
+    let mut owners: Vec<Owner> = Vec::new();
     let mut live: Vec<Live> = Vec::new();
     let mut contexts: Vec<*mut ab_context> = vec![null_mut()];
     let mut arena = Arena { out: Vec::new(), left: usize::MAX };
@@ -163,21 +159,20 @@ unsafe extern "C" fn delete_legacy(tensor: *mut DLManagedTensor) {
 }
 
 /// Makes a tensor over memory of ours, in one of three ways.
-fn begin(input: &mut Input<'_>, owners: &mut Vec<Box<Owner>>, live: &mut Vec<Live>) {
+fn begin(input: &mut Input<'_>, owners: &mut Vec<Owner>, live: &mut Vec<Live>) {
     let first = input.u8();
-    let (rows, columns) = (ROWS as i64, COLUMNS as i64);
     let memory = (0..ROWS * COLUMNS).map(|index| first.wrapping_add(index as u8)).collect();
-    let owner = Box::new(Owner { memory, shape: [rows, columns], strides: [columns, 1], told: Cell::new(0) });
+    let owner = Owner { memory, told: Counter::new() };
     let tensor = DLTensor {
         data: owner.memory.as_ptr().cast_mut().cast(),
         device: DLDevice { device_type: input.pick(&[1, 1, 3, 13]), device_id: 0 },
         ndim: 2,
         dtype: DLDataType { code: 1, bits: 8, lanes: 1 },
-        shape: owner.shape.as_ptr().cast_mut(),
-        strides: owner.strides.as_ptr().cast_mut(),
+        shape: SHAPE.as_ptr().cast_mut(),
+        strides: STRIDES.as_ptr().cast_mut(),
         byte_offset: 0,
     };
-    let counter = (&raw const owner.told).cast_mut().cast::<c_void>();
+    let counter = owner.told.context();
     let flags = if input.once_in(8) { DLPACK_FLAG_BITMASK_READ_ONLY } else { 0 };
     let held = match input.below(3) {
         0 => {
@@ -204,7 +199,7 @@ fn begin(input: &mut Input<'_>, owners: &mut Vec<Box<Owner>>, live: &mut Vec<Liv
     owners.push(owner);
 }
 
-fn told(owners: &[Box<Owner>], live: &Live) -> u32 {
+fn told(owners: &[Owner], live: &Live) -> u32 {
     live.owner.map_or(0, |owner| owners[owner].told.get())
 }
 
@@ -212,7 +207,7 @@ fn convert(
     input: &mut Input<'_>,
     context: *mut ab_context,
     live: &mut Live,
-    owners: &[Box<Owner>],
+    owners: &[Owner],
     allocator: &ab_allocator,
 ) {
     let Held::Versioned(source) = live.held else { return };
@@ -267,7 +262,7 @@ fn convert(
 }
 
 /// To the other generation.
-fn bridge(live: &mut Live, owners: &[Box<Owner>]) {
+fn bridge(live: &mut Live, owners: &[Owner]) {
     let mut fault = error();
     match live.held {
         Held::Versioned(source) => {
@@ -293,7 +288,7 @@ fn bridge(live: &mut Live, owners: &[Box<Owner>]) {
     check(live);
 }
 
-fn release(live: Live, owners: &[Box<Owner>]) {
+fn release(live: Live, owners: &[Owner]) {
     assert_eq!(told(owners, &live), 0);
     // SAFETY: it is ours, and released once.
     unsafe {

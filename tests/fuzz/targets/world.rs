@@ -16,28 +16,29 @@ pub fn without_drivers() {
     });
 }
 
-/// Memory of exactly so many bytes, which a checker of memory guards on both sides.
-pub struct Room(Box<[u64]>, usize);
+/// Memory of exactly so many bytes, which a checker of memory guards on both sides. Raw: structs keep its
+/// address, which a box that moves would make invalid.
+pub struct Room(*mut [u64], usize);
 
 const CANARY: u64 = 0xa5a5_5a5a_c3c3_3c3c;
 
 impl Room {
     pub fn new(bytes: usize) -> Room {
-        let mut words = vec![CANARY; bytes.div_ceil(8) + 2].into_boxed_slice();
-        let start = Room::first(&mut words, bytes);
-        // SAFETY: that many bytes end where the last word begins.
-        unsafe { start.write_bytes(0, bytes) };
-        Room(words, bytes)
+        let words = vec![CANARY; bytes.div_ceil(8) + 2].into_boxed_slice();
+        let mut room = Room(Box::into_raw(words), bytes);
+        room.bytes().fill(0);
+        room
     }
 
-    fn first(words: &mut [u64], bytes: usize) -> *mut u8 {
-        let end = words.len() - 1;
-        // SAFETY: the bytes lie between the first and the last word.
-        unsafe { words.as_mut_ptr().add(end).cast::<u8>().sub(bytes) }
+    /// The word behind its bytes.
+    fn end(&self) -> *mut u64 {
+        // SAFETY: the last of its words.
+        unsafe { self.0.cast::<u64>().add(self.0.len() - 1) }
     }
 
     pub fn start(&mut self) -> *mut u8 {
-        Room::first(&mut self.0, self.1)
+        // SAFETY: the bytes lie between the first and the last word.
+        unsafe { self.end().cast::<u8>().sub(self.1) }
     }
 
     pub fn bytes(&mut self) -> &mut [u8] {
@@ -48,8 +49,10 @@ impl Room {
 
     /// Nobody has written beside it.
     pub fn check(&self) {
-        assert_eq!(self.0[0], CANARY, "something wrote before a struct");
-        assert_eq!(*self.0.last().unwrap(), CANARY, "something wrote behind a struct");
+        // SAFETY: its first and its last word.
+        let around = unsafe { (self.0.cast::<u64>().read(), self.end().read()) };
+        assert_eq!(around.0, CANARY, "something wrote before a struct");
+        assert_eq!(around.1, CANARY, "something wrote behind a struct");
     }
 }
 
@@ -58,6 +61,33 @@ impl Drop for Room {
         if !std::thread::panicking() {
             self.check();
         }
+        // SAFETY: it is the box of new().
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+/// Counts calls of a deleter, whose context it is, wherever it moves.
+pub struct Counter(*mut Cell<u32>);
+
+impl Counter {
+    pub fn new() -> Counter {
+        Counter(Box::into_raw(Box::new(Cell::new(0))))
+    }
+
+    pub fn context(&self) -> *mut c_void {
+        self.0.cast()
+    }
+
+    pub fn get(&self) -> u32 {
+        // SAFETY: it is the box of new().
+        unsafe { (*self.0).get() }
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        drop(unsafe { Box::from_raw(self.0) });
     }
 }
 
@@ -89,33 +119,24 @@ pub fn options() -> ab_convert_options {
     ab_convert_options { struct_size: size_of::<ab_convert_options>() as u32, ..zero }
 }
 
-/// A managed tensor of a stranger's, with its shape and strides, and how often it was deleted.
-#[repr(C)]
+/// A managed tensor of a stranger's, and how often it was deleted.
 pub struct Source {
     pub versioned: DLManagedTensorVersioned,
     pub legacy: DLManagedTensor,
-    pub deleted: Cell<u32>,
+    pub deleted: Counter,
 }
 
 impl Source {
-    pub fn new(dl_tensor: DLTensor, flags: u64) -> Box<Source> {
+    pub fn new(dl_tensor: DLTensor, flags: u64) -> Source {
         let version = DLPackVersion { major: 1, minor: 3 };
-        let manager_ctx = std::ptr::null_mut();
-        let mut source = Box::new(Source {
-            versioned: DLManagedTensorVersioned {
-                version,
-                manager_ctx,
-                deleter: Some(delete_versioned),
-                flags,
-                dl_tensor,
-            },
+        let deleted = Counter::new();
+        let manager_ctx = deleted.context();
+        let deleter = Some(delete_versioned as _);
+        Source {
+            versioned: DLManagedTensorVersioned { version, manager_ctx, deleter, flags, dl_tensor },
             legacy: DLManagedTensor { dl_tensor, manager_ctx, deleter: Some(delete_legacy) },
-            deleted: Cell::new(0),
-        });
-        let context = (&raw const source.deleted).cast_mut().cast::<c_void>();
-        source.versioned.manager_ctx = context;
-        source.legacy.manager_ctx = context;
-        source
+            deleted,
+        }
     }
 }
 
