@@ -118,14 +118,16 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut lanes = lanes();
         let Some(lane) = self.0.take() else { return };
-        // The list has one; nobody takes another meanwhile.
-        let last = lane.owners() == 2;
-        let index = lanes.iter().position(|listed| std::ptr::eq(&**listed, &*lane)).filter(|_| last);
+        // The list has one; nobody takes or lets go of another meanwhile.
+        if lane.owners() > 2 {
+            drop(lane);
+            return;
+        }
+        let index = lanes.iter().position(|listed| std::ptr::eq(&**listed, &*lane));
         let listed = index.map(|index| lanes.swap_remove(index));
         // What the driver does about it is done without the lock.
         drop(lanes);
-        drop(listed);
-        drop(lane);
+        drop((listed, lane));
     }
 }
 
