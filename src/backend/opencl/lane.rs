@@ -31,6 +31,8 @@ pub struct Lane {
     pub device: cl_device_id,
     /// Ours, in order.
     pub queue: cl_command_queue,
+    /// Held while a buffer's mapping is enqueued, see [`super::map`].
+    pub maps: Mutex<()>,
     /// Whether the host reaches the device's memory where it is, so that mapping copies nothing.
     pub unified: bool,
     /// Whether the device runs functions of the host on its buffers.
@@ -154,6 +156,7 @@ impl Lane {
                 context,
                 device,
                 queue,
+                maps: Mutex::default(),
                 unified: is_processor || is_unified(f, device),
                 native: is_processor && is_native(f, device),
                 computes: !is_processor,
