@@ -61,6 +61,23 @@ impl Desk {
         Npy::read(&self.path("out.npy"))
     }
 
+    /// After the tool was killed: whether its output is there, which is then whole. Everything but the input is
+    /// removed.
+    fn has_all_or_nothing(&self, whole: &[u8]) -> bool {
+        let found = fs::read(self.path("out.npy")).ok();
+        if let Some(found) = &found {
+            assert!(found == whole, "a file of {} bytes is not whole", found.len());
+        }
+        for name in self.names().iter().filter(|name| *name != "in.npy") {
+            // Where files can be without a name, one that has one is whole.
+            if has_unnamed_files(self.0.path()) {
+                assert!(fs::read(self.path(name)).expect("a file") == whole, "{name} is not whole");
+            }
+            fs::remove_file(self.path(name)).expect("a file");
+        }
+        found.is_some()
+    }
+
     /// Runs the tool, which must refuse in one line; that line. Nothing but the input is left.
     fn refused(&self, arguments: &[&str]) -> String {
         let before = self.names();
@@ -916,22 +933,60 @@ fn killed_at_any_moment_it_leaves_all_or_nothing() {
         std::thread::sleep(Duration::from_nanos(random() % (whole_run.as_nanos() as u64 * 5 / 4)));
         child.kill().expect("a signal");
         child.wait().expect("ab");
-        match fs::read(desk.path("out.npy")) {
-            Ok(found) => {
-                assert!(found == whole, "a file of {} bytes is not whole", found.len());
-                complete += 1;
-                fs::remove_file(desk.path("out.npy")).expect("the output");
-            }
-            Err(_) => absent += 1,
-        }
-        for name in desk.names().iter().filter(|name| *name != "in.npy") {
-            // Where files can be without a name, one that has one is whole.
-            if has_unnamed_files(desk.0.path()) {
-                assert!(fs::read(desk.path(name)).expect("a file") == whole, "{name} is not whole");
-            }
-            fs::remove_file(desk.path(name)).expect("a file");
-        }
+        *if desk.has_all_or_nothing(&whole) { &mut complete } else { &mut absent } += 1;
     }
+    println!("killed: {absent} times nothing, {complete} times all");
+}
+
+/// What the files are changes at system calls only: killed before and after each of them, from the first to the
+/// last.
+#[cfg(target_os = "linux")]
+#[test]
+fn killed_at_every_system_call_it_leaves_all_or_nothing() {
+    use std::os::unix::process::CommandExt;
+    let desk = Desk::with(&cube().bytes());
+    let arguments = ["convert", "in.npy", "out.npy", "--dtype", "float64"];
+    desk.ab(&arguments);
+    let whole = fs::read(desk.path("out.npy")).expect("the output");
+    fs::remove_file(desk.path("out.npy")).expect("the output");
+    let (mut absent, mut complete) = (0, 0);
+    for stops in 1.. {
+        let mut command = desk.command(&arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: between fork and exec the child makes one system call.
+        unsafe {
+            command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => return common::skipped(format!("ab killed at each system call: ptrace: {error}")),
+        };
+        let (id, mut status) = (child.id() as libc::pid_t, 0);
+        // The first stop is that of its exec.
+        let runs = (0..stops).all(|_| {
+            // SAFETY: the child is this thread's to trace, and it is stopped when it is told to go on.
+            unsafe {
+                assert_eq!(libc::waitpid(id, &mut status, 0), id);
+                libc::WIFSTOPPED(status) && libc::ptrace(libc::PTRACE_SYSCALL, id, 0, 0) == 0
+            }
+        });
+        if !runs {
+            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
+            assert!(desk.has_all_or_nothing(&whole));
+            break;
+        }
+        // SAFETY: as above; here it stays stopped.
+        assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
+        if libc::WIFSTOPPED(status) {
+            child.kill().expect("a signal");
+            child.wait().expect("ab");
+        }
+        *if desk.has_all_or_nothing(&whole) { &mut complete } else { &mut absent } += 1;
+    }
+    assert!(absent > 0 && complete > 0);
     println!("killed: {absent} times nothing, {complete} times all");
 }
 
