@@ -37,6 +37,9 @@ unsafe impl Send for Lane {}
 // SAFETY: as above.
 unsafe impl Sync for Lane {}
 
+/// Bytes from which on the host writes around the caches, which it does for whole jobs only.
+const TWO_THREADS: u64 = 16 << 20;
+
 /// Waits a moment for the driver's thread, of which a command may have begun already. False: it is time to sleep.
 pub fn is_patient(since: Instant, has_begun: bool) -> bool {
     /// About what being woken takes.
@@ -45,7 +48,7 @@ pub fn is_patient(since: Instant, has_begun: bool) -> bool {
     const END: Duration = Duration::from_micros(250);
     let waited = since.elapsed();
     if has_begun || waited < START {
-        (0..16).for_each(|_| std::hint::spin_loop());
+        (0..64).for_each(|_| std::hint::spin_loop());
         return waited < END;
     }
     // It may be this very processor that the thread waits for.
@@ -171,9 +174,14 @@ impl Lane {
 
     /// Whether to look for the end of a job of so many bytes for a while, rather than to sleep: where a
     /// processor does it, being woken takes as long as a small job. Not where it would keep the driver's own
-    /// thread from its only processor.
+    /// thread from its only processor; nor where more threads than two share the job.
     pub fn is_watched(&self, bytes: u64) -> bool {
-        !self.traits.computes && bytes < ONE_THREAD && threads::available() > 1
+        let most = match threads::available() {
+            1 => 0,
+            2 => TWO_THREADS,
+            _ => ONE_THREAD,
+        };
+        !self.traits.computes && bytes < most
     }
 
     /// Has the queue's commands begin.

@@ -1,14 +1,17 @@
-//! A small job in pieces, for two threads that are awake anyway: the host does one of its size on one thread,
-//! since to wake a second takes as long as the job.
+//! A small job in pieces, for two threads that are awake anyway: the host by itself does one of its size on one
+//! thread, since to wake a second takes as long as the job.
 
 use crate::backend::job::{Transfer, Work};
 use crate::backend::staging::room;
 use crate::error::Result;
 use crate::layout::{Axis, Folded};
 
-/// Bytes of the destination that are worth being handed over, and pieces of larger jobs.
-const SMALLEST: u64 = 32 << 10;
-const MOST: u64 = 8;
+/// Bytes of a job that are worth being divided.
+const LEAST: u64 = 64 << 10;
+/// Bytes of a piece of a larger one: it should seem no smaller to the host's kernels than it is.
+const PIECE: u64 = 256 << 10;
+/// How many there are at most.
+const MOST: u64 = 16;
 /// Elements of a piece that is worth being read by itself.
 const ELEMENTS: i64 = 32;
 /// Bytes of a cache line.
@@ -47,11 +50,12 @@ impl Pieces {
             Work::MoveBits { .. } => true,
             Work::Cast(cast) => cast.to_bits,
         };
-        let wanted = (written(job) / SMALLEST).min(MOST) as i64;
+        let bytes = written(job);
         // Neighbours share bytes, which only one thread may write.
-        if in_bits || wanted < 2 {
+        if in_bits || bytes < LEAST {
             return Pieces::ONE;
         }
+        let wanted = (bytes / PIECE).clamp(2, MOST) as i64;
         // The outermost that is long enough. What is innermost in the source is cut into long pieces only.
         let nearest = axes.iter().map(|axis| axis.source.unsigned_abs()).min();
         let least = |axis: &Axis| {
