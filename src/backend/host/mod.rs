@@ -68,11 +68,12 @@ impl Backend for Host {
         write!(text, "{}, {}, {}", std::env::consts::OS, std::env::consts::ARCH, isa::Isa::get().name())
     }
 
-    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {
+    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) -> Result<()> {
         let (total_memory, free_memory) = memory_sizes();
         let mut room = [0; 1024];
         let name = processor_model(&mut room).unwrap_or(std::env::consts::ARCH);
         show(DeviceInfo { device: DEVICE, total_memory, free_memory }, &name);
+        Ok(())
     }
 
     fn detect_pointer(&self, address: u64) -> Option<PointerInfo> {
