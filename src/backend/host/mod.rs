@@ -2,8 +2,9 @@
 //!
 //! A job's axes are divided among threads (`split`, `threads`), walked in blocks that the caches like
 //! (`walk`), and handed as rows and matrices to a kernel (`kernel`), which is made of copies (`copy`),
-//! transposes (`transpose`), casts (`cast`, `float`) and elements within bytes (`bits`). Everything
-//! that gains by it is compiled for several sets of instructions (`isa`). Large results come from huge
+//! transposes (`transpose`), casts (`cast`, `float`) and elements within bytes (`bits`). What is too large for
+//! the caches is written around them (`stream`). Everything that gains by it is compiled for several sets of
+//! instructions (`isa`). Large results come from huge
 //! pages (`pages`). What the system tells is read without allocating (`system`).
 
 mod bits;
@@ -15,6 +16,7 @@ mod isa;
 mod kernel;
 pub(super) mod pages;
 mod split;
+mod stream;
 mod system;
 pub(super) mod threads;
 mod transpose;
