@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
-use super::fuse::{self, Reach, Rows};
+use super::fuse::{self, Matrices, Reach};
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
@@ -54,16 +54,16 @@ pub trait Kernel: Sync {
     ) -> bool;
 
     /// What matrices [`Kernel::scattered`] wants of a job of so many axes; None: none.
-    fn scatters(&self, _axes: usize) -> Option<Reach> {
+    fn scatters(&self, _axes: usize) -> Option<&'static Reach> {
         None
     }
 
-    /// Transposes: column c starts at `from + c * steps().0` in the source, and goes to
+    /// Transposes each of some matrices: column c starts at `from + c * steps().0` in the source, and goes to
     /// `to + columns[c]`.
     ///
     /// # Safety
     /// They are part of the job.
-    unsafe fn scattered(&self, _from: i64, _to: i64, _rows: &Rows, _columns: &[isize]) -> bool {
+    unsafe fn scattered(&self, _from: i64, _to: i64, _matrices: &Matrices) -> bool {
         unreachable!("scatters() says no")
     }
 }
@@ -105,9 +105,9 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                 axes.iter().for_each(|axis| all.push(*axis));
                 all[near] = columns;
                 let places = (rest.len(), near);
-                let done = fuse::each_matrix(&all, places, &reach, start, &mut |from, to, rows, columns| {
+                let done = fuse::each_matrix(&all, places, reach, start, &mut |from, to, matrices| {
                     // SAFETY: part of the job.
-                    unsafe { kernel.scattered(from, to, rows, columns) }
+                    unsafe { kernel.scattered(from, to, matrices) }
                 });
                 if let Some(kept) = done {
                     return kept;
