@@ -287,13 +287,13 @@ pub fn copy(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     convert(source, &ConvertOptions { copy: CopyPolicy::Always, ..*options })
 }
 
-/// Plans a copy into memory that is there.
+/// Whether there is a copy into memory that is there.
 #[inline(always)]
-pub fn copy_into(
+pub fn check_copy_into(
     source: &TensorView<'_>,
     destination: &TensorView<'_>,
     options: &ConvertOptions,
-) -> Result<Plan> {
+) -> Result<()> {
     let (source_ndim, destination_ndim) = (source.shape.len(), destination.shape.len());
     if source_ndim != destination_ndim {
         return Err(Error::NdimDiffers { source_ndim, destination_ndim });
@@ -316,6 +316,17 @@ pub fn copy_into(
     if !source.facts.is_empty() && meet(source, destination) {
         return Err(Error::SourceOverlaps);
     }
+    Ok(())
+}
+
+/// Plans a copy into memory that is there.
+#[inline(always)]
+pub fn copy_into(
+    source: &TensorView<'_>,
+    destination: &TensorView<'_>,
+    options: &ConvertOptions,
+) -> Result<Plan> {
+    check_copy_into(source, destination, options)?;
     let (from, to) = (place(source.device), place(destination.device));
     let differs = |reason, holds: bool| if holds { reason } else { 0 };
     let bits = Reasons::REQUESTED

@@ -211,7 +211,7 @@ impl<'a> TensorView<'a> {
         let Ok(start) = i64::try_from(byte_offset) else {
             return Err(refuse(TensorProblem::ByteOffset(byte_offset)));
         };
-        let offsets = if facts.is_c_contiguous() && storage.is_bytes() {
+        let offsets = if facts.is_dense() && storage.is_bytes() {
             start.checked_add(num_bytes as i64).map(|end| (start, end))
         } else {
             offsets(facts, storage, start, dtype::is_subbyte(dtype))

@@ -168,8 +168,13 @@ pub unsafe extern "C" fn ab_copy_into(
             } else {
                 place.insert(read_copy_options(options)?)
             };
-            let done = convert::copy_into(context_of(context), &source, &destination, options)?;
-            report.write(done);
+            let context = context_of(context);
+            if report.is_wanted() {
+                let (source, destination) = (source, destination);
+                report.write(convert::copy_into(context, &source, &destination, options)?);
+            } else {
+                convert::copy_into_without_report(context, &source, &destination, options)?;
+            }
         }
         Ok(())
     };
@@ -276,6 +281,10 @@ impl Timed {
         // SAFETY: the caller vouches for it.
         let room = unsafe { output(report, "report")? };
         Ok(Timed(room.map(|room| (report, room, Instant::now()))))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.0.is_some()
     }
 
     /// # Safety

@@ -83,8 +83,13 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
         // SAFETY: the whole job.
         return unsafe { kernel.row(from, to, inner.extent as usize) };
     }
-    let nearest = (0..rest.len()).rev().min_by_key(|index| rest[*index].source.unsigned_abs());
-    let near = nearest.filter(|index| rest[*index].source.unsigned_abs() < inner.source.unsigned_abs());
+    // The axis that is innermost in the source, if it is another one.
+    let (mut near, mut least) = (None, inner.source.unsigned_abs());
+    for (index, axis) in rest.iter().enumerate().rev() {
+        if axis.source.unsigned_abs() < least {
+            (near, least) = (Some(index), axis.source.unsigned_abs());
+        }
+    }
     match near {
         Some(near)
             if kernel.transposes()
@@ -101,11 +106,16 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
             }
             let (height, width) = (inner.extent as usize, columns.extent as usize);
             if let Some(reach) = kernel.scatters(axes.len()) {
-                let mut all = PerAxis::new();
-                axes.iter().for_each(|axis| all.push(*axis));
-                all[near] = columns;
+                let mut flipped = PerAxis::new();
+                let axes = if columns == rest[near] {
+                    axes
+                } else {
+                    axes.iter().for_each(|axis| flipped.push(*axis));
+                    flipped[near] = columns;
+                    &flipped
+                };
                 let places = (rest.len(), near);
-                let done = fuse::each_matrix(&all, places, reach, start, &mut |from, to, matrices| {
+                let done = fuse::each_matrix(axes, places, reach, start, &mut |from, to, matrices| {
                     // SAFETY: part of the job.
                     unsafe { kernel.scattered(from, to, matrices) }
                 });

@@ -146,7 +146,7 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(scattered: &Scattered, how: Ho
                         (staged.stage.start().add(LINE), &staged.columns[..columns.len()])
                     });
                     let block = Block::<SIZE>::of(rows, index, starts, end, far);
-                    block.transpose::<V>(Places::new(together, source, into));
+                    block.transpose::<V>(&mut Places::new(together, source, into));
                     if let Some(staged) = &staged {
                         let ends = (index == 0, index + 1 == rows.blocks);
                         staged.write(to, columns, block.rows.len() * SIZE, ends);
@@ -291,7 +291,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// # Safety
     /// As [`baseline`].
     #[inline(always)]
-    unsafe fn transpose<V: Vector>(&self, mut places: Places) {
+    unsafe fn transpose<V: Vector>(&self, places: &mut Places) {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
         let (height, width) = (self.rows.len(), self.columns.len());
         macro_rules! each {
@@ -323,27 +323,32 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// As [`baseline`], with at least as many rows and columns as a vector has elements.
     #[inline(always)]
     unsafe fn squares<V: Vector>(&self, source: *const u8, to: *mut u8) {
-        let side = 16 / SIZE * V::LANES;
-        let (height, width) = (self.rows.len() / side * side, self.columns.len() / side * side);
+        let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+        let (height, width) = (self.rows.len(), self.columns.len());
+        // What is left that is longer than a lane is another square, which overlaps the one before.
+        let in_squares =
+            |extent: usize| if extent % side > lane { extent } else { extent / side * side };
+        let (rows, columns) = (in_squares(height), in_squares(width));
         let mut row = 0;
         // SAFETY: the caller's.
         unsafe {
-            while row < height {
+            while row < rows {
                 let mut column = 0;
-                while column < width {
-                    if self.far && column * SIZE % LINE < side * SIZE {
-                        self.ask(source, row + side, side, column);
+                while column < columns {
+                    let at = column.min(width - side);
+                    if self.far && at * SIZE % LINE < side * SIZE {
+                        self.ask(source, row + side, side, at);
                     }
-                    self.square::<V>(source, to, row, column);
+                    self.square::<V>(source, to, row.min(height - side), at);
                     column += side;
                 }
                 row += side;
             }
-            if width < self.columns.len() {
-                self.tall_from::<V>(source, to, width);
+            if columns < width {
+                self.tall_from::<V>(source, to, columns);
             }
-            if height < self.rows.len() {
-                self.flat_from::<V>(source, to, height);
+            if rows < height {
+                self.flat_from::<V>(source, to, rows);
             }
         }
     }
@@ -367,10 +372,16 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         // SAFETY: the caller's; the last pieces end where rows and columns do.
         unsafe {
             while row < height {
-                let at = row.min(height - side);
+                let is_short = V::LANES > 1 && height - row <= lane;
+                let at = row.min(height - if is_short { lane } else { side });
                 let mut column = first;
                 while column < width {
-                    self.lanes_down::<V, true>(source, to, at, column.min(width - lane), lane);
+                    let column_at = column.min(width - lane);
+                    if is_short {
+                        self.lanes_down::<V::Lane, true>(source, to, at, column_at, lane);
+                    } else {
+                        self.lanes_down::<V, true>(source, to, at, column_at, lane);
+                    }
                     column += lane;
                 }
                 row += side;
