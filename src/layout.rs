@@ -134,26 +134,43 @@ impl Facts {
         Facts { bits: Facts::C_CONTIGUOUS | Facts::DENSE | f, lowest: 0, highest: count - 1 }
     }
 
-    /// Of a compact tensor of some elements whose axes are in another order.
-    #[inline(always)]
-    pub fn permuted(count: i64, f_contiguous: bool) -> Facts {
-        let f = if f_contiguous { Facts::F_CONTIGUOUS } else { 0 };
-        Facts { bits: Facts::DENSE | f, lowest: 0, highest: count - 1 }
-    }
-
     /// Of a tensor without elements.
     pub fn empty() -> Facts {
         let bits = Facts::EMPTY | Facts::C_CONTIGUOUS | Facts::F_CONTIGUOUS | Facts::DENSE;
         Facts { bits, lowest: 0, highest: 0 }
     }
 
-    /// Of a tensor of `count` elements that is not row-major. None: its reach does not fit 63 bits.
+    /// Of a tensor of `count` elements, at least one. None: its reach does not fit 63 bits.
     #[inline(always)]
     pub fn strided(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
-        match follow_each_other(shape, strides, count) {
-            Some(f_contiguous) => Some(Facts::permuted(count, f_contiguous)),
-            None => Facts::with_gaps(shape, strides),
+        Facts::compact(shape, strides, count).or_else(|| Facts::with_gaps(shape, strides))
+    }
+
+    /// The same where each axis, in some order, begins where the one before it ends, and so for all elements.
+    /// None: they do not.
+    #[inline(always)]
+    fn compact(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
+        let axes = shape.len().min(strides.len());
+        let (mut step, mut first, mut last) = (1, 0, axes);
+        let (mut rises, mut falls) = (true, true);
+        while step != count {
+            let mut axis = 0;
+            // It is longer than 1, so that each is found once at most.
+            let extent = loop {
+                if axis == axes {
+                    return None;
+                }
+                if strides[axis] == step && shape[axis] > 1 {
+                    break shape[axis];
+                }
+                axis += 1;
+            };
+            (rises, falls) = (rises & (axis >= first), falls & (axis <= last));
+            (step, first, last) = (step * extent, axis, axis);
         }
+        let bit = |holds: bool, bit: u32| if holds { bit } else { 0 };
+        let bits = bit(falls, Facts::C_CONTIGUOUS) | bit(rises, Facts::F_CONTIGUOUS) | Facts::DENSE;
+        Some(Facts { bits, lowest: 0, highest: count - 1 })
     }
 
     /// Of a tensor that is not compact.
@@ -305,30 +322,6 @@ impl<'a> Folded<'a> {
         }
         Folded { axes: &room[..len.min(kept + 1)], source_offset, destination_offset }
     }
-}
-
-/// Whether each axis, in some order, begins where the one before it ends, and so for all `count` elements; and
-/// whether that order is column-major. None: they do not.
-#[inline(always)]
-fn follow_each_other(shape: &[i64], strides: &[i64], count: i64) -> Option<bool> {
-    let (mut step, mut last, mut f_contiguous) = (1, 0, true);
-    let axes = shape.len().min(strides.len());
-    while step != count {
-        let mut axis = 0;
-        // It is longer than 1, so that each is found once at most.
-        let extent = loop {
-            if axis == axes {
-                return None;
-            }
-            if strides[axis] == step && shape[axis] > 1 {
-                break shape[axis];
-            }
-            axis += 1;
-        };
-        f_contiguous &= axis >= last;
-        (step, last) = (step * extent, axis);
-    }
-    Some(f_contiguous)
 }
 
 /// Whether two indices share an element, exactly where that is cheap to know, else "yes". The reach of

@@ -208,6 +208,10 @@ impl<T: Copy> PerAxis<T> {
         PerAxis { items: [const { MaybeUninit::uninit() }; MAX_NDIM + 3], len: 0 }
     }
 
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
     pub fn push(&mut self, item: T) {
         self.items[self.len].write(item);
         self.len += 1;

@@ -132,7 +132,8 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(scattered: &Scattered, how: Ho
         None => (columns.len(), &[][..], outer),
         Some(staged) => (staged.columns.len(), outer, &[][..]),
     };
-    let mut places = Places::new(by_one, source, destination);
+    let (mut at, mut at_together) = (PerAxis::new(), PerAxis::new());
+    let mut places = Places::new(by_one, source, destination, &mut at);
     loop {
         let mut first = 0;
         while first < columns.len() {
@@ -146,7 +147,7 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(scattered: &Scattered, how: Ho
                         (staged.stage.start().add(LINE), &staged.columns[..columns.len()])
                     });
                     let block = Block::<SIZE>::of(rows, index, starts, end, far);
-                    block.transpose::<V>(&mut Places::new(together, source, into));
+                    block.transpose::<V>(&mut Places::new(together, source, into, &mut at_together));
                     if let Some(staged) = &staged {
                         let ends = (index == 0, index + 1 == rows.blocks);
                         staged.write(to, columns, block.rows.len() * SIZE, ends);
@@ -172,16 +173,21 @@ struct Places<'a> {
     /// Steps that are left of the innermost axis.
     left: i64,
     inner: Axis,
-    /// Steps taken of the others.
-    at: PerAxis<i64>,
+    /// Steps taken of the others. Elsewhere, for what is returned is copied.
+    at: &'a mut PerAxis<i64>,
 }
 
 impl<'a> Places<'a> {
     #[inline(always)]
-    fn new(outer: &'a [Axis], source: *const u8, destination: *mut u8) -> Places<'a> {
+    fn new(
+        outer: &'a [Axis],
+        source: *const u8,
+        destination: *mut u8,
+        at: &'a mut PerAxis<i64>,
+    ) -> Places<'a> {
         let none = &Axis { extent: 1, source: 0, destination: 0 };
         let (inner, outer) = outer.split_last().unwrap_or((none, &[]));
-        let mut at = PerAxis::new();
+        at.clear();
         outer.iter().for_each(|_| at.push(0));
         Places { source, destination, outer, left: inner.extent, inner: *inner, at }
     }
@@ -295,10 +301,10 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
         let (height, width) = (self.rows.len(), self.columns.len());
         macro_rules! each {
-            ($tiles:ident::<$vector:ty>) => {
+            ($tiles:ident::<$($argument:tt),*>) => {
                 loop {
                     // SAFETY: the caller's.
-                    unsafe { self.$tiles::<$vector>(places.source, places.destination) };
+                    unsafe { self.$tiles::<$($argument),*>(places.source, places.destination) };
                     if !places.advance() {
                         return;
                     }
@@ -306,13 +312,15 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             };
         }
         match (height, width) {
-            _ if height >= side && width >= side => each!(squares::<V>),
+            // By itself, so that the others keep nothing at hand for it.
+            _ if height >= side && width >= side && self.far => each!(squares::<V, true>),
+            _ if height >= side && width >= side => each!(squares::<V, false>),
             _ if height >= side && width >= lane => each!(tall::<V>),
             _ if height >= side => each!(narrow::<V>),
             _ if width >= side => each!(flat::<V>),
-            _ if height >= lane && width >= lane => each!(tall::<V::Lane>),
-            _ if height >= lane => each!(narrow::<V::Lane>),
-            _ if width >= lane => each!(flat::<V::Lane>),
+            _ if height >= lane && width >= lane => each!(tall::<(V::Lane)>),
+            _ if height >= lane => each!(narrow::<(V::Lane)>),
+            _ if width >= lane => each!(flat::<(V::Lane)>),
             _ => each!(one_by_one::<V>),
         }
     }
@@ -322,33 +330,28 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// # Safety
     /// As [`baseline`], with at least as many rows and columns as a vector has elements.
     #[inline(always)]
-    unsafe fn squares<V: Vector>(&self, source: *const u8, to: *mut u8) {
-        let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
-        let (height, width) = (self.rows.len(), self.columns.len());
-        // What is left that is longer than a lane is another square, which overlaps the one before.
-        let in_squares =
-            |extent: usize| if extent % side > lane { extent } else { extent / side * side };
-        let (rows, columns) = (in_squares(height), in_squares(width));
+    unsafe fn squares<V: Vector, const FAR: bool>(&self, source: *const u8, to: *mut u8) {
+        let side = 16 / SIZE * V::LANES;
+        let (height, width) = (self.rows.len() / side * side, self.columns.len() / side * side);
         let mut row = 0;
         // SAFETY: the caller's.
         unsafe {
-            while row < rows {
+            while row < height {
                 let mut column = 0;
-                while column < columns {
-                    let at = column.min(width - side);
-                    if self.far && at * SIZE % LINE < side * SIZE {
-                        self.ask(source, row + side, side, at);
+                while column < width {
+                    if FAR && column * SIZE % LINE < side * SIZE {
+                        self.ask(source, row + side, side, column);
                     }
-                    self.square::<V>(source, to, row.min(height - side), at);
+                    self.square::<V>(source, to, row, column);
                     column += side;
                 }
                 row += side;
             }
-            if columns < width {
-                self.tall_from::<V>(source, to, columns);
+            if width < self.columns.len() {
+                self.tall_from::<V>(source, to, width);
             }
-            if rows < height {
-                self.flat_from::<V>(source, to, rows);
+            if height < self.rows.len() {
+                self.flat_from::<V>(source, to, height);
             }
         }
     }
