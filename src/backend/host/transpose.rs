@@ -721,7 +721,7 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
         // Few that are left are narrow tiles, many a square; both overlap what is done rather than take a
         // part of a lane.
         let left = matrix.columns - columns;
-        if left > 2 * n {
+        if left > side / 2 {
             for row in cover(matrix.rows, side) {
                 square::<V, SIZE, false, false>(matrix, row, matrix.columns - side, 0);
             }
@@ -730,7 +730,7 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
             tall_strips::<V, SIZE>(&matrix.part(SIZE, 0, matrix.columns - left, matrix.rows, left));
         }
         let left = matrix.rows - rows;
-        if left > 2 * n {
+        if left > side / 2 {
             for column in cover(matrix.columns, side) {
                 square::<V, SIZE, false, false>(matrix, matrix.rows - side, column, 0);
             }
