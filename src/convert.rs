@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::backend::job::{Rules, Side, most_axes};
+use crate::backend::job::{Rules, Side, fold, most_axes};
 use crate::backend::{self, Backend, Memory, Place, Streams, Transfer, Wanted};
 use crate::context::Context;
 use crate::dlpack::managed::{Keep, Managed, Parts, release};
@@ -110,6 +110,33 @@ pub unsafe fn copy_into(
     Ok(Report::from(&plan))
 }
 
+/// The same where nobody asks for a report: within the host's own memory there is nothing to plan then.
+///
+/// # Safety
+/// As [`copy_into`].
+#[inline(always)]
+pub unsafe fn copy_into_without_report(
+    context: &Context,
+    source: &TensorView<'_>,
+    destination: &TensorView<'_>,
+    options: &ConvertOptions,
+) -> Result<()> {
+    if !is_host(source.device) || !is_host(destination.device) || options.verify_pointer {
+        // Copies, so that those that need not be in memory are not.
+        let (source, destination) = (*source, *destination);
+        // SAFETY: as the caller says.
+        return unsafe { copy_into(context, &source, &destination, options).map(|_| ()) };
+    }
+    plan::check_copy_into(source, destination, options)?;
+    if source.facts.is_empty() {
+        return Ok(());
+    }
+    let (dtype, padded, strides) = (destination.dtype, destination.is_padded(), destination.strides);
+    let address = destination.address().unwrap_or(0);
+    // SAFETY: the caller vouches for both, and overlap has been refused.
+    unsafe { move_within_host(context, source, Side { dtype, padded, strides }, address, options) }
+}
+
 /// Makes a new tensor of a view.
 ///
 /// # Safety
@@ -196,26 +223,56 @@ unsafe fn move_on_host(
     address: u64,
     options: &ConvertOptions,
 ) -> Option<Result<()>> {
-    let is_host = |device: DLDevice| device.device_type == device_type::CPU;
     if !is_host(plan.from) || !is_host(plan.target.device) {
         return None;
     }
+    // SAFETY: as the caller says.
+    Some(unsafe { move_within_host(context, view, destination, address, options) })
+}
+
+/// Whether it is the host's own memory.
+#[inline(always)]
+fn is_host(device: DLDevice) -> bool {
+    device.device_type == device_type::CPU
+}
+
+/// The same where no device has a part in it.
+///
+/// # Safety
+/// As [`transfer`].
+#[inline(always)]
+unsafe fn move_within_host(
+    context: &Context,
+    view: &TensorView<'_>,
+    destination: Side<'_>,
+    address: u64,
+    options: &ConvertOptions,
+) -> Result<()> {
     let source = view.address().unwrap_or(0);
+    // Elements of whole bytes that stay as they are, which takes no more than their size to know.
+    let moves = view.dtype == destination.dtype && !is_subbyte(view.dtype);
     // What stays as it lies is one row, for which a job takes longer to make than a small one to copy.
-    let stays = view.facts.is_dense()
-        && view.dtype == destination.dtype
-        && !is_subbyte(view.dtype)
+    let stays = moves
+        && view.facts.is_dense()
         && view.num_bytes < backend::host::ONE_THREAD
         && view.strides.iter().eq(destination.strides);
     // SAFETY: as the caller says; dense elements fill these bytes on both sides.
     unsafe {
         if stays {
             backend::host::copy_bytes(source, address, view.num_bytes);
-            return Some(Ok(()));
+            return Ok(());
+        }
+        if moves && view.shape.len() <= FEW {
+            let (size, threads) = (view.storage().bytes(), context.options().num_threads);
+            let steps = (size as i64, size as i64);
+            let mut room = [Axis::default(); most_axes(FEW)];
+            let folded = fold(view.shape, view.strides, destination.strides, steps, &mut room);
+            backend::host::move_elements(&folded, size, threads, source, address);
+            return Ok(());
         }
         let side = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
         let job = Job { context, shape: view.shape, options };
-        Some(job.each(side, destination, |job| backend::host::run(job, source, address)))
+        job.each(side, destination, |job| backend::host::run(job, source, address))
     }
 }
 
@@ -258,6 +315,9 @@ fn job<'r>(
     job.staging_bytes = context.options().staging_bytes;
     job
 }
+
+/// As many axes as most tensors have: room for them costs less to clear.
+const FEW: usize = 8;
 
 /// The job of a plan, before there is a result to do it for; of a view that is not empty.
 pub(crate) fn foreseen<'r>(
@@ -323,8 +383,6 @@ impl Job<'_> {
             }
             run(&job(self.context, options, shape, (source, destination), room))
         };
-        // Room for as many axes as most tensors have costs less to clear.
-        const FEW: usize = 8;
         if shape.len() <= FEW {
             each(&mut [Axis::default(); most_axes(FEW)])
         } else {

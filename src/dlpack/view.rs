@@ -60,8 +60,8 @@ impl Dims {
         Some((count, Facts::row_major(count, long_axes < 2)))
     }
 
-    /// Reads any shape and strides, and checks them. Each number is read once: one that changes meanwhile
-    /// has been checked as it is used.
+    /// Reads any shape and strides, and checks them. Each number that is used is checked as it was read: one
+    /// may change meanwhile.
     ///
     /// # Safety
     /// `shape` and `strides`, unless NULL, point to `ndim` readable numbers each, which is at most
@@ -73,8 +73,37 @@ impl Dims {
         strides: *const i64,
         ndim: usize,
     ) -> Result<(i64, Facts), TensorProblem> {
+        let mut count = 1i64;
+        for axis in (0..ndim).rev() {
+            // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
+            unsafe {
+                let extent = shape.add(axis).read_unaligned();
+                let product = count.checked_mul(extent).filter(|_| extent > 0 && !strides.is_null());
+                let Some(product) = product else { return self.read_odd(shape, strides, ndim) };
+                let stride = if extent != 1 { strides.add(axis).read_unaligned() } else { count };
+                self.shape.get_unchecked_mut(axis).write(extent);
+                self.strides.get_unchecked_mut(axis).write(stride);
+                count = product;
+            }
+        }
+        // SAFETY: the loop wrote ndim of each.
+        let (shape, strides) =
+            unsafe { (self.shape[..ndim].assume_init_ref(), self.strides[..ndim].assume_init_ref()) };
+        Ok((count, Facts::strided(shape, strides, count).ok_or(TensorProblem::Reach)?))
+    }
+
+    /// The same where there are no elements, too many to count, or no strides.
+    ///
+    /// # Safety
+    /// As [`Dims::read_any`].
+    #[cold]
+    unsafe fn read_odd(
+        &mut self,
+        shape: *const i64,
+        strides: *const i64,
+        ndim: usize,
+    ) -> Result<(i64, Facts), TensorProblem> {
         let (mut count, mut overflows, mut smallest) = (1i64, false, 1i64);
-        let mut row_major = true;
         for axis in (0..ndim).rev() {
             // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
             unsafe {
@@ -84,7 +113,6 @@ impl Dims {
                 self.shape.get_unchecked_mut(axis).write(extent);
                 self.strides.get_unchecked_mut(axis).write(stride);
                 smallest = smallest.min(extent);
-                row_major &= stride == count;
                 let (product, overflowed) = count.overflowing_mul(extent);
                 (count, overflows) = (product, overflows | overflowed);
             }
@@ -102,11 +130,6 @@ impl Dims {
         }
         if overflows {
             return Err(TensorProblem::NumElements);
-        }
-        if row_major {
-            // It was not when it was first read.
-            let long_axes = shape.iter().filter(|extent| **extent != 1).count();
-            return Ok((count, Facts::row_major(count, long_axes < 2)));
         }
         Ok((count, Facts::strided(shape, strides, count).ok_or(TensorProblem::Reach)?))
     }
@@ -211,7 +234,7 @@ impl<'a> TensorView<'a> {
         let Ok(start) = i64::try_from(byte_offset) else {
             return Err(refuse(TensorProblem::ByteOffset(byte_offset)));
         };
-        let offsets = if facts.is_c_contiguous() && storage.is_bytes() {
+        let offsets = if facts.is_dense() && storage.is_bytes() {
             start.checked_add(num_bytes as i64).map(|end| (start, end))
         } else {
             offsets(facts, storage, start, dtype::is_subbyte(dtype))

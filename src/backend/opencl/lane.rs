@@ -26,6 +26,8 @@ pub struct Lane {
     site: Site,
     /// Ours, in order.
     pub queue: cl_command_queue,
+    /// Held while a buffer's mapping is enqueued, see [`super::map`].
+    pub maps: Mutex<()>,
     /// Those that have been used.
     pub programs: Programs,
     /// What the host's memory meets the device's through.
@@ -125,14 +127,16 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut lanes = lanes();
         let Some(lane) = self.0.take() else { return };
-        // The list has one; nobody takes another meanwhile.
-        let last = lane.owners() == 2;
-        let index = lanes.iter().position(|listed| std::ptr::eq(&**listed, &*lane)).filter(|_| last);
+        // The list has one; nobody takes or lets go of another meanwhile.
+        if lane.owners() > 2 {
+            drop(lane);
+            return;
+        }
+        let index = lanes.iter().position(|listed| std::ptr::eq(&**listed, &*lane));
         let listed = index.map(|index| lanes.swap_remove(index));
         // What the driver does about it is done without the lock.
         drop(lanes);
-        drop(listed);
-        drop(lane);
+        drop((listed, lane));
     }
 }
 
@@ -168,7 +172,7 @@ impl Lane {
                 (f.clReleaseCommandQueue)(queue);
                 return Err(error);
             }
-            Ok(Lane { site, queue, programs: Programs::new(f), rings: Rings::new() })
+            Ok(Lane { site, queue, maps: Mutex::default(), programs: Programs::new(f), rings: Rings::new() })
         }
     }
 
