@@ -668,8 +668,12 @@ mod tests {
         let transpose = for_size(isa, size).unwrap();
         let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
         let start = (first, shift as i64);
-        let done =
-            each_matrix(&axes, (inner, near), reach(size, how).unwrap(), start, &mut |at, start, matrices| {
+        let done = each_matrix(
+            &axes,
+            (inner, near),
+            reach(size, how).unwrap(),
+            start,
+            &mut |at, start, matrices| {
                 // SAFETY: the matrices are parts of the two.
                 unsafe {
                     let (source, destination) = (from.offset(at as isize), to.add(start as usize));
@@ -677,7 +681,8 @@ mod tests {
                     transpose(&Scattered { source, destination, matrices, end, far: true }, how);
                 }
                 true
-            });
+            },
+        );
         if done.is_some() {
             assert!(destination == expected, "{isa:?}, {size} bytes, {how:?}, {shape:?}, {order:?}, {shift}");
         } else {
