@@ -80,7 +80,11 @@ impl<'a> Lines<'a> {
                 // SAFETY: lines up to four after the last one of a step are written, and there is room for them.
                 unsafe {
                     let from = offsets.as_ptr().add(line).cast::<[isize; FOUR]>().read();
-                    offsets.as_mut_ptr().add(at + line).cast::<[isize; FOUR]>().write(from.map(|line| line + by));
+                    offsets
+                        .as_mut_ptr()
+                        .add(at + line)
+                        .cast::<[isize; FOUR]>()
+                        .write(from.map(|line| line + by));
                 }
                 line += FOUR;
             }
