@@ -9,11 +9,11 @@ use shuttle::sync::{Mutex, MutexGuard};
 use super::executions;
 use super::rings::{Result, Shared, reserve};
 
-#[expect(non_camel_case_types, reason = "OpenCL's name")]
-pub type cl_context = usize;
-#[expect(non_camel_case_types, reason = "OpenCL's name")]
-pub type cl_device_id = usize;
-pub struct Functions;
+#[derive(Clone, Copy)]
+pub struct Site {
+    context: usize,
+    device: usize,
+}
 
 include!(concat!(env!("OUT_DIR"), "/lanes.rs"));
 
@@ -21,12 +21,12 @@ include!(concat!(env!("OUT_DIR"), "/lanes.rs"));
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 pub struct Lane {
-    context: cl_context,
-    device: cl_device_id,
+    context: usize,
+    device: usize,
 }
 
 impl Lane {
-    unsafe fn new(_: &'static Functions, context: cl_context, device: cl_device_id) -> Result<Lane> {
+    unsafe fn new(Site { context, device }: Site) -> Result<Lane> {
         LIVE.fetch_add(1, Ordering::SeqCst);
         Ok(Lane { context, device })
     }
@@ -49,11 +49,11 @@ fn lanes_go_with_their_last_user() {
                 shuttle::thread::spawn(move || {
                     for context in [0, thread % 2] {
                         // SAFETY: nothing here is a handle.
-                        let held = unsafe { Held::of(&Functions, context, 0) }.unwrap();
+                        let held = unsafe { Held::of(&Site { context, device: 0 }) }.unwrap();
                         let result = held.clone();
                         drop(held);
                         // SAFETY: as above.
-                        let again = unsafe { Held::of(&Functions, context, 0) }.unwrap();
+                        let again = unsafe { Held::of(&Site { context, device: 0 }) }.unwrap();
                         assert!(again.is(&result) && again.context == context, "a lane in use was forgotten");
                     }
                 })
