@@ -143,7 +143,10 @@ impl Facts {
     /// Of a tensor of `count` elements, at least one. None: its reach does not fit 63 bits.
     #[inline(always)]
     pub fn strided(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
-        Facts::compact(shape, strides, count).or_else(|| Facts::with_gaps(shape, strides))
+        match Facts::compact(shape, strides, count) {
+            Some(facts) => Some(facts),
+            None => Facts::with_gaps(shape, strides),
+        }
     }
 
     /// The same where each axis, in some order, begins where the one before it ends, and so for all elements.

@@ -66,20 +66,30 @@ impl Dims {
     /// # Safety
     /// `shape` and `strides`, unless NULL, point to `ndim` readable numbers each, which is at most
     /// [`MAX_NDIM`].
+    // By way of `read`, which its caller has field by field: a result that is copied waits for all of them.
     #[inline(never)]
     unsafe fn read_any(
         &mut self,
         shape: *const i64,
         strides: *const i64,
         ndim: usize,
-    ) -> Result<(i64, Facts), TensorProblem> {
+        read: &mut (i64, Facts),
+    ) -> Result<(), TensorProblem> {
+        if strides.is_null() {
+            // SAFETY: the caller's.
+            *read = unsafe { self.read_odd(shape, strides, ndim)? };
+            return Ok(());
+        }
         let mut count = 1i64;
         for axis in (0..ndim).rev() {
             // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
             unsafe {
                 let extent = shape.add(axis).read_unaligned();
-                let product = count.checked_mul(extent).filter(|_| extent > 0 && !strides.is_null());
-                let Some(product) = product else { return self.read_odd(shape, strides, ndim) };
+                let (product, overflows) = count.overflowing_mul(extent);
+                if extent <= 0 || overflows {
+                    *read = self.read_odd(shape, strides, ndim)?;
+                    return Ok(());
+                }
                 let stride = if extent != 1 { strides.add(axis).read_unaligned() } else { count };
                 self.shape.get_unchecked_mut(axis).write(extent);
                 self.strides.get_unchecked_mut(axis).write(stride);
@@ -89,7 +99,8 @@ impl Dims {
         // SAFETY: the loop wrote ndim of each.
         let (shape, strides) =
             unsafe { (self.shape[..ndim].assume_init_ref(), self.strides[..ndim].assume_init_ref()) };
-        Ok((count, Facts::strided(shape, strides, count).ok_or(TensorProblem::Reach)?))
+        *read = (count, Facts::strided(shape, strides, count).ok_or(TensorProblem::Reach)?);
+        Ok(())
     }
 
     /// The same where there are no elements, too many to count, or no strides.
@@ -211,7 +222,11 @@ impl<'a> TensorView<'a> {
             };
             match row_major {
                 Some(row_major) => row_major,
-                None => dims.read_any(shape, strides, ndim).map_err(refuse)?,
+                None => {
+                    let mut read = (0, Facts::empty());
+                    dims.read_any(shape, strides, ndim, &mut read).map_err(refuse)?;
+                    read
+                }
             }
         };
         // SAFETY: whichever has read them has written ndim of each.

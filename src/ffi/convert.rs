@@ -51,13 +51,12 @@ pub unsafe extern "C" fn ab_convert(
             let mut dims = Dims::new();
             let (source, view) = read_managed(source, &mut dims)?;
             let context = context_of(context);
-            // By itself, so that what is asked of the options is answered when this is compiled.
-            let (result, done) = if options.is_null() || is_as_wanted(&view, options) {
+            // By itself, so that what is asked of the options is answered when this is compiled. Copies, so
+            // that the view itself need not be in memory.
+            let (result, done) = if options.is_null() || is_as_wanted(&{ view }, options) {
                 convert::convert(context, source, &view, &ConvertOptions::KEEP)?
             } else {
-                // A copy, so that the view itself need not be in memory.
-                let copy = view;
-                convert_as(context, source, &copy, options)?
+                convert_as(context, source, &{ view }, options)?
             };
             out.write_unaligned(result.as_ptr());
             report.write(done);
@@ -76,7 +75,7 @@ pub unsafe extern "C" fn ab_convert(
 ///
 /// # Safety
 /// As [`read_options`].
-#[inline(always)]
+#[inline(never)]
 unsafe fn is_as_wanted(view: &TensorView<'_>, options: *const ab_convert_options) -> bool {
     // SAFETY: the caller vouches for it; its size comes first, and a smaller one is not read.
     let given = unsafe {

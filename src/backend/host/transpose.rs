@@ -929,7 +929,7 @@ mod tests {
     use super::*;
 
     /// Memory that ends, or starts, where nothing may be read.
-    struct Guarded {
+    pub(super) struct Guarded {
         base: *mut u8,
         pages: usize,
     }
@@ -939,7 +939,7 @@ mod tests {
     const SKIP: usize = if cfg!(debug_assertions) { 40 } else { 1 };
 
     impl Guarded {
-        fn new(bytes: usize) -> Guarded {
+        pub(super) fn new(bytes: usize) -> Guarded {
             let pages = bytes.div_ceil(PAGE) + 2;
             // SAFETY: a fresh map; its first and last pages are taken away.
             unsafe {
@@ -953,7 +953,7 @@ mod tests {
             }
         }
 
-        fn bytes(&mut self) -> &mut [u8] {
+        pub(super) fn bytes(&mut self) -> &mut [u8] {
             // SAFETY: what is between the two pages.
             unsafe { std::slice::from_raw_parts_mut(self.base.add(PAGE), (self.pages - 2) * PAGE) }
         }

@@ -301,10 +301,10 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
         let (height, width) = (self.rows.len(), self.columns.len());
         macro_rules! each {
-            ($tiles:ident::<$($argument:tt),*>) => {
+            ($tiles:ident[$($argument:tt)*]) => {
                 loop {
                     // SAFETY: the caller's.
-                    unsafe { self.$tiles::<$($argument),*>(places.source, places.destination) };
+                    unsafe { self.$tiles::<$($argument)*>(places.source, places.destination) };
                     if !places.advance() {
                         return;
                     }
@@ -313,15 +313,15 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         }
         match (height, width) {
             // By itself, so that the others keep nothing at hand for it.
-            _ if height >= side && width >= side && self.far => each!(squares::<V, true>),
-            _ if height >= side && width >= side => each!(squares::<V, false>),
-            _ if height >= side && width >= lane => each!(tall::<V>),
-            _ if height >= side => each!(narrow::<V>),
-            _ if width >= side => each!(flat::<V>),
-            _ if height >= lane && width >= lane => each!(tall::<(V::Lane)>),
-            _ if height >= lane => each!(narrow::<(V::Lane)>),
-            _ if width >= lane => each!(flat::<(V::Lane)>),
-            _ => each!(one_by_one::<V>),
+            _ if height >= side && width >= side && self.far => each!(squares[V, true]),
+            _ if height >= side && width >= side => each!(squares[V, false]),
+            _ if height >= side && width >= lane => each!(tall[V]),
+            _ if height >= side => each!(narrow[V]),
+            _ if width >= side => each!(flat[V]),
+            _ if height >= lane && width >= lane => each!(tall[V::Lane]),
+            _ if height >= lane => each!(narrow[V::Lane]),
+            _ if width >= lane => each!(flat[V::Lane]),
+            _ => each!(one_by_one[V]),
         }
     }
 
@@ -371,23 +371,28 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     unsafe fn tall_from<V: Vector>(&self, source: *const u8, to: *mut u8, first: usize) {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
         let (height, width) = (self.rows.len(), self.columns.len());
+        macro_rules! strip {
+            ($vector:ty, $row:expr) => {{
+                let mut column = first;
+                while column < width {
+                    let at = column.min(width - lane);
+                    self.lanes_down::<$vector, true>(source, to, $row, at, lane);
+                    column += lane;
+                }
+            }};
+        }
         let mut row = 0;
         // SAFETY: the caller's; the last pieces end where rows and columns do.
         unsafe {
-            while row < height {
-                let is_short = V::LANES > 1 && height - row <= lane;
-                let at = row.min(height - if is_short { lane } else { side });
-                let mut column = first;
-                while column < width {
-                    let column_at = column.min(width - lane);
-                    if is_short {
-                        self.lanes_down::<V::Lane, true>(source, to, at, column_at, lane);
-                    } else {
-                        self.lanes_down::<V, true>(source, to, at, column_at, lane);
-                    }
-                    column += lane;
-                }
+            loop {
+                strip!(V, row);
                 row += side;
+                match height - row {
+                    0 => return,
+                    left if V::LANES > 1 && left <= lane => return strip!(V::Lane, height - lane),
+                    left if left < side => row = height - side,
+                    _ => {}
+                }
             }
         }
     }
@@ -605,6 +610,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
 #[cfg(test)]
 mod tests {
     use super::super::super::fuse::each_matrix;
+    use super::super::tests::Guarded;
     use super::*;
 
     /// Numbers that look random.
@@ -647,7 +653,11 @@ mod tests {
                 axis.source = -axis.source;
             }
         }
-        let source: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
+        // It ends where nothing may be read.
+        let mut memory = Guarded::new(bytes);
+        let source = memory.bytes();
+        let source = source.split_at_mut(source.len() - bytes).1;
+        source.iter_mut().for_each(|byte| *byte = random.below(256) as u8);
         const AROUND: usize = 128;
         let shift = random.below(AROUND);
         let mut expected = vec![0xa5; bytes + 2 * AROUND];
