@@ -24,7 +24,9 @@ fn on_the_fake_driver() {
     );
     let (available, why) = backend("opencl");
     if available {
-        cuda::again(&["between_cuda_and_opencl"], &driver, &[]);
+        for map in ["", "0"] {
+            cuda::again(&["between_cuda_and_opencl"], &driver, &[("ARRAYBRIDGE_OPENCL_MAP", map)]);
+        }
     } else {
         common::skipped(format!("tests between CUDA and OpenCL: {why}"));
     }
@@ -70,6 +72,7 @@ fn between_cuda_and_opencl() {
     let count = shape.iter().product::<i64>() as usize;
     let bytes: Vec<u8> = (0..count).flat_map(|at| ((at % 251) as i16 - 100).to_ne_bytes()).collect();
     let source = Array::host(&bytes, "int16", &shape);
+    let apart = std::env::var("ARRAYBRIDGE_OPENCL_MAP").is_ok_and(|map| map == "0");
     for (from, to) in [(GPU, OPENCL), (OPENCL, GPU)] {
         for dtype in ["int16", "float64", "int8", "float4_e2m1fn"] {
             for layout in [AB_LAYOUT_C, AB_LAYOUT_F] {
@@ -83,7 +86,11 @@ fn between_cuda_and_opencl() {
                         .ok()
                         .unwrap();
                 let stop = size.min(bytes.len()) as u64;
-                assert_eq!((report.route, report.passes, report.scratch_bytes), (AB_ROUTE_STAGED, 2, stop));
+                assert_eq!((report.route, report.passes), (AB_ROUTE_STAGED, 2));
+                // A device that shares no memory with the host casts by way of its ring.
+                let rings = report.scratch_bytes - stop;
+                let casts = apart && to == OPENCL && dtype == "float64";
+                assert!(if casts { rings > 0 } else { apart || rings == 0 }, "{rings} bytes of rings");
                 let kept = ab_convert_options { layout: AB_LAYOUT_KEEP, ..to_device(CPU) };
                 let (back, _) = convert(crossed, &kept).ok().unwrap();
                 assert!(back.bytes(size) == want.bytes(size), "{from:?} to {to:?}, {dtype}, layout {layout}");

@@ -24,14 +24,17 @@ pub fn out_of_memory(layout: Layout) -> Error {
 pub unsafe fn library(name: &CStr) -> Result<Option<NonNull<c_void>>> {
     // SAFETY: as the caller says. What is told of a failure is this thread's until its next call.
     unsafe {
+        // One that is not there may leave it as it was.
+        #[cfg(target_os = "linux")]
+        libc::__errno_location().write(0);
         let opened = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         if opened.is_null() {
-            // Not errno, which a library that is not there may leave as it was.
+            let code = std::io::Error::last_os_error().raw_os_error();
             let told = libc::dlerror();
             let told = if told.is_null() { c"" } else { CStr::from_ptr(told) };
             let has = |words: &[u8]| told.to_bytes().windows(words.len()).any(|part| part == words);
             // "Cannot allocate memory", "out of memory", and the like.
-            if has(b"allocate") || has(b"out of memory") {
+            if code == Some(libc::ENOMEM) || has(b"allocate") || has(b"out of memory") {
                 return Err(out_of_memory(Layout::new::<usize>()));
             }
         }

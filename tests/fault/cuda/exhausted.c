@@ -164,18 +164,21 @@ static ab_status kinds_of_memory(void) {
   return done();
 }
 
-/* Lists say that there is nothing where there is no memory to look; the next call finds it. */
+/* Backends are there whether or not there is memory to look; of devices all are listed or none, with an error.
+ * The next call finds them. */
 static ab_status lists(void) {
   ab_device_info devices[8];
   ab_backend_info backends[8];
   size_t count = 0;
+  ab_status status, first;
   start_others();
   for (size_t i = 0; i < COUNT(devices); i++) devices[i].struct_size = sizeof devices[i];
   for (size_t i = 0; i < COUNT(backends); i++) backends[i].struct_size = sizeof backends[i];
   CHECK_EQ(p_ab_list_backends(NULL, backends, COUNT(backends), &count, poisoned_error()), AB_OK);
   CHECK_EQ(count, 3);
-  CHECK_EQ(p_ab_list_devices(NULL, devices, COUNT(devices), &count, poisoned_error()), AB_OK);
-  CHECK(count >= 1);
-  if (!armed) CHECK(count >= 3);
-  return done();
+  status = p_ab_list_devices(NULL, devices, COUNT(devices), &count, poisoned_error());
+  if (status != AB_OK) failed(status, NULL);
+  if (status == AB_OK) CHECK(count >= 3);
+  first = done();
+  return status == AB_OK ? first : status;
 }
