@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::backend::job::{Rules, Side, most_axes};
+use crate::backend::job::{Rules, Side, fold, most_axes};
 use crate::backend::{self, Backend, Memory, Place, Streams, Transfer, Wanted};
 use crate::context::Context;
 use crate::dlpack::managed::{Keep, Managed, Parts, release};
@@ -110,6 +110,33 @@ pub unsafe fn copy_into(
     Ok(Report::from(&plan))
 }
 
+/// The same where nobody asks for a report: within the host's own memory there is nothing to plan then.
+///
+/// # Safety
+/// As [`copy_into`].
+#[inline(always)]
+pub unsafe fn copy_into_without_report(
+    context: &Context,
+    source: &TensorView<'_>,
+    destination: &TensorView<'_>,
+    options: &ConvertOptions,
+) -> Result<()> {
+    if !is_host(source.device) || !is_host(destination.device) || options.verify_pointer {
+        // Copies, so that those that need not be in memory are not.
+        let (source, destination) = (*source, *destination);
+        // SAFETY: as the caller says.
+        return unsafe { copy_into(context, &source, &destination, options).map(|_| ()) };
+    }
+    plan::check_copy_into(source, destination, options)?;
+    if source.facts.is_empty() {
+        return Ok(());
+    }
+    let (dtype, padded, strides) = (destination.dtype, destination.is_padded(), destination.strides);
+    let address = destination.address().unwrap_or(0);
+    // SAFETY: the caller vouches for both, and overlap has been refused.
+    unsafe { move_within_host(context, source, Side { dtype, padded, strides }, address, options) }
+}
+
 /// Makes a new tensor of a view.
 ///
 /// # Safety
@@ -196,26 +223,56 @@ unsafe fn move_on_host(
     address: u64,
     options: &ConvertOptions,
 ) -> Option<Result<()>> {
-    let is_host = |device: DLDevice| device.device_type == device_type::CPU;
     if !is_host(plan.from) || !is_host(plan.target.device) {
         return None;
     }
+    // SAFETY: as the caller says.
+    Some(unsafe { move_within_host(context, view, destination, address, options) })
+}
+
+/// Whether it is the host's own memory.
+#[inline(always)]
+fn is_host(device: DLDevice) -> bool {
+    device.device_type == device_type::CPU
+}
+
+/// The same where no device has a part in it.
+///
+/// # Safety
+/// As [`transfer`].
+#[inline(always)]
+unsafe fn move_within_host(
+    context: &Context,
+    view: &TensorView<'_>,
+    destination: Side<'_>,
+    address: u64,
+    options: &ConvertOptions,
+) -> Result<()> {
     let source = view.address().unwrap_or(0);
+    // Elements of whole bytes that stay as they are, which takes no more than their size to know.
+    let moves = view.dtype == destination.dtype && !is_subbyte(view.dtype);
     // What stays as it lies is one row, for which a job takes longer to make than a small one to copy.
-    let stays = view.facts.is_dense()
-        && view.dtype == destination.dtype
-        && !is_subbyte(view.dtype)
+    let stays = moves
+        && view.facts.is_dense()
         && view.num_bytes < backend::host::ONE_THREAD
         && view.strides.iter().eq(destination.strides);
     // SAFETY: as the caller says; dense elements fill these bytes on both sides.
     unsafe {
         if stays {
             backend::host::copy_bytes(source, address, view.num_bytes);
-            return Some(Ok(()));
+            return Ok(());
+        }
+        if moves && view.shape.len() <= FEW {
+            let (size, threads) = (view.storage().bytes(), context.options().num_threads);
+            let steps = (size as i64, size as i64);
+            let mut room = [Axis::default(); most_axes(FEW)];
+            let folded = fold(view.shape, view.strides, destination.strides, steps, &mut room);
+            backend::host::move_elements(&folded, size, threads, source, address);
+            return Ok(());
         }
         let side = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
         let job = Job { context, shape: view.shape, options };
-        Some(job.each(side, destination, |job| backend::host::run(job, source, address)))
+        job.each(side, destination, |job| backend::host::run(job, source, address))
     }
 }
 
@@ -259,6 +316,9 @@ fn job<'r>(
     job
 }
 
+/// As many axes as most tensors have: room for them costs less to clear.
+const FEW: usize = 8;
+
 /// The job of a plan, before there is a result to do it for; of a view that is not empty.
 pub(crate) fn foreseen<'r>(
     context: &Context,
@@ -268,19 +328,53 @@ pub(crate) fn foreseen<'r>(
     destination: Option<&TensorView<'_>>,
     room: &'r mut [Axis],
 ) -> Transfer<'r> {
-    let target = &plan.target;
     let mut strides = [0; MAX_NDIM];
-    let strides = &mut strides[..view.shape.len()];
+    let sides = foreseen_sides(plan, view, destination, &mut strides[..view.shape.len()]);
+    job(context, options, view.shape, sides, room)
+}
+
+/// Likewise the two jobs of a plan that stops over in the host's memory.
+pub(crate) fn foreseen_halves(
+    context: &Context,
+    plan: &Plan,
+    options: &ConvertOptions,
+    view: &TensorView<'_>,
+    destination: Option<&TensorView<'_>>,
+    rooms: &mut [[Axis; most_axes(MAX_NDIM)]; 2],
+    show: impl FnOnce(&Transfer<'_>, &Transfer<'_>) -> Result<u64>,
+) -> Result<u64> {
+    let (shape, [room, other]) = (view.shape, rooms);
+    let (mut strides, mut between) = ([0; MAX_NDIM], [0; MAX_NDIM]);
+    let (source, destination) = foreseen_sides(plan, view, destination, &mut strides[..shape.len()]);
+    let middle = stopover(shape, source, destination, &mut between[..shape.len()]);
+    let there = job(context, options, shape, (source, middle), room);
+    show(&there, &job(context, options, shape, (middle, destination), other))
+}
+
+fn foreseen_sides<'a>(
+    plan: &Plan,
+    view: &TensorView<'a>,
+    destination: Option<&TensorView<'a>>,
+    room: &'a mut [i64],
+) -> (Side<'a>, Side<'a>) {
+    let target = &plan.target;
     let strides = match destination {
         Some(destination) => destination.strides,
         None => {
-            layout::dense_strides(view.shape, view.strides, target.order, strides);
-            strides
+            layout::dense_strides(view.shape, view.strides, target.order, room);
+            room
         }
     };
     let source = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
-    let destination = Side { dtype: target.dtype, padded: target.padded, strides };
-    job(context, options, view.shape, (source, destination), room)
+    (source, Side { dtype: target.dtype, padded: target.padded, strides })
+}
+
+/// What is in the host's memory between two drivers: in whichever dtype is shorter.
+fn stopover<'a>(shape: &[i64], source: Side<'a>, destination: Side<'a>, strides: &'a mut [i64]) -> Side<'a> {
+    let bits = |side: &Side<'_>| Storage::of(side.dtype, side.padded).bits;
+    let short = if bits(&destination) < bits(&source) { destination } else { source };
+    layout::dense_strides(shape, destination.strides, Order::Keep, strides);
+    Side { strides, ..short }
 }
 
 /// What the transfers of a conversion have in common.
@@ -323,8 +417,6 @@ impl Job<'_> {
             }
             run(&job(self.context, options, shape, (source, destination), room))
         };
-        // Room for as many axes as most tensors have costs less to clear.
-        const FEW: usize = 8;
         if shape.len() <= FEW {
             each(&mut [Axis::default(); most_axes(FEW)])
         } else {
@@ -344,18 +436,15 @@ impl Job<'_> {
         (receiver, destination, to): (&dyn Backend, Side<'_>, &Place),
         streams: &Streams,
     ) -> Result<()> {
-        let storage = |side: &Side<'_>| Storage::of(side.dtype, side.padded);
-        let short = if storage(&destination).bits < storage(&source).bits { destination } else { source };
         let mut strides = [0; MAX_NDIM];
-        let strides = &mut strides[..self.shape.len()];
-        layout::dense_strides(self.shape, destination.strides, Order::Keep, strides);
-        let middle = Side { strides, ..short };
+        let middle = stopover(self.shape, source, destination, &mut strides[..self.shape.len()]);
+        let storage = Storage::of(middle.dtype, middle.padded);
         let device = backend::host::DEVICE;
         let too_much = Error::OutOfMemory { device, bytes: u64::MAX, alignment: NEW_MEMORY_ALIGNMENT };
         let count = layout::num_elements(self.shape).ok_or(too_much)?;
-        let size = storage(&middle).num_bytes(count).ok_or(too_much)?;
+        let size = storage.num_bytes(count).ok_or(too_much)?;
         let mut memory = Memory::on_host(device, size, NEW_MEMORY_ALIGNMENT)?;
-        let whole_bytes = storage(&middle).is_bytes();
+        let whole_bytes = storage.is_bytes();
         if !whole_bytes {
             memory.clear();
         }

@@ -140,18 +140,49 @@ impl Facts {
         Facts { bits, lowest: 0, highest: 0 }
     }
 
-    /// Of a tensor of `count` elements that is not row-major. None: its reach does not fit 63 bits.
+    /// Of a tensor of `count` elements, at least one. None: its reach does not fit 63 bits.
+    #[inline(always)]
     pub fn strided(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
-        let mut step = 1i64;
-        let (mut f_contiguous, mut broadcast, mut negative) = (true, false, false);
+        match Facts::compact(shape, strides, count) {
+            Some(facts) => Some(facts),
+            None => Facts::with_gaps(shape, strides),
+        }
+    }
+
+    /// The same where each axis, in some order, begins where the one before it ends, and so for all elements.
+    /// None: they do not.
+    #[inline(always)]
+    fn compact(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
+        let axes = shape.len().min(strides.len());
+        let (mut step, mut first, mut last) = (1, 0, axes);
+        let (mut rises, mut falls) = (true, true);
+        while step != count {
+            let mut axis = 0;
+            // It is longer than 1, so that each is found once at most.
+            let extent = loop {
+                if axis == axes {
+                    return None;
+                }
+                if strides[axis] == step && shape[axis] > 1 {
+                    break shape[axis];
+                }
+                axis += 1;
+            };
+            (rises, falls) = (rises & (axis >= first), falls & (axis <= last));
+            (step, first, last) = (step * extent, axis, axis);
+        }
+        let bit = |holds: bool, bit: u32| if holds { bit } else { 0 };
+        let bits = bit(falls, Facts::C_CONTIGUOUS) | bit(rises, Facts::F_CONTIGUOUS) | Facts::DENSE;
+        Some(Facts { bits, lowest: 0, highest: count - 1 })
+    }
+
+    /// Of a tensor that is not compact.
+    fn with_gaps(shape: &[i64], strides: &[i64]) -> Option<Facts> {
+        let (mut broadcast, mut negative) = (false, false);
         let (mut lowest, mut highest) = (0i64, 0i64);
         for (&extent, &stride) in shape.iter().zip(strides) {
             if extent == 1 {
                 continue;
-            }
-            if f_contiguous {
-                f_contiguous = stride == step;
-                step = step.wrapping_mul(extent);
             }
             let reach = (extent - 1).checked_mul(stride)?;
             if stride > 0 {
@@ -162,14 +193,9 @@ impl Facts {
                 lowest = lowest.checked_add(reach)?;
             }
         }
-        // Where the range of elements is as long as their number, all are distinct or some meet: no gap.
-        let full = !negative && highest == count - 1;
-        let dense = f_contiguous || full && follow_each_other(shape, strides, count);
-        let overlapping = !dense && (broadcast || overlaps_itself(shape, strides));
+        let overlapping = broadcast || overlaps_itself(shape, strides);
         let bit = |holds: bool, bit: u32| if holds { bit } else { 0 };
-        let bits = bit(f_contiguous, Facts::F_CONTIGUOUS)
-            | bit(dense, Facts::DENSE)
-            | bit(broadcast, Facts::BROADCAST)
+        let bits = bit(broadcast, Facts::BROADCAST)
             | bit(negative, Facts::NEGATIVE)
             | bit(overlapping, Facts::OVERLAPPING);
         Some(Facts { bits, lowest, highest })
@@ -209,6 +235,15 @@ pub struct Axis {
     pub destination: i64,
 }
 
+impl Axis {
+    /// Whether a step of it is as long as all of an inner one on both sides.
+    #[inline(always)]
+    fn goes_on_in(&self, inner: &Axis) -> bool {
+        let ends = |inner_step: i64| inner_step.checked_mul(inner.extent);
+        ends(inner.source) == Some(self.source) && ends(inner.destination) == Some(self.destination)
+    }
+}
+
 /// Axes folded to the fewest that visit the same pairs of places.
 #[derive(Clone, Copy, Debug)]
 pub struct Folded<'a> {
@@ -225,7 +260,39 @@ impl<'a> Folded<'a> {
     /// destination stride and merges neighbours that are contiguous on both sides. `room` holds those
     /// that are longer than 1; none is 0.
     #[inline(always)]
-    pub fn new(axes: impl IntoIterator<Item = Axis>, room: &'a mut [Axis]) -> Folded<'a> {
+    pub fn new<I: IntoIterator<Item = Axis, IntoIter: Clone>>(axes: I, room: &'a mut [Axis]) -> Folded<'a> {
+        let axes = axes.into_iter();
+        match Folded::as_they_come(axes.clone(), room) {
+            Some(len) => Folded { axes: &room[..len], source_offset: 0, destination_offset: 0 },
+            None => Folded::sorted(axes, room),
+        }
+    }
+
+    /// The same for a destination that is by falling stride, as most are; says how many there are. None: it is not.
+    #[inline(always)]
+    fn as_they_come(axes: impl Iterator<Item = Axis>, room: &mut [Axis]) -> Option<usize> {
+        let mut len = 0;
+        let mut outer = Axis { extent: 1, source: 0, destination: i64::MAX };
+        for mut axis in axes {
+            if axis.extent == 1 {
+                continue;
+            }
+            if axis.destination < 0 || axis.destination >= outer.destination {
+                return None;
+            }
+            if len > 0 && outer.goes_on_in(&axis) {
+                axis.extent *= outer.extent;
+                len -= 1;
+            }
+            room[len] = axis;
+            (outer, len) = (axis, len + 1);
+        }
+        Some(len)
+    }
+
+    /// The same for any.
+    #[inline(never)]
+    fn sorted(axes: impl Iterator<Item = Axis>, room: &'a mut [Axis]) -> Folded<'a> {
         let (mut source_offset, mut destination_offset, mut len) = (0, 0, 0);
         for mut axis in axes {
             if axis.extent == 1 {
@@ -249,8 +316,7 @@ impl<'a> Folded<'a> {
         for index in 1..len {
             let inner = room[index];
             let outer = &mut room[kept];
-            let merges = |outer: i64, inner_step: i64| inner_step.checked_mul(inner.extent) == Some(outer);
-            if merges(outer.source, inner.source) && merges(outer.destination, inner.destination) {
+            if outer.goes_on_in(&inner) {
                 *outer = Axis { extent: outer.extent * inner.extent, ..inner };
             } else {
                 kept += 1;
@@ -259,20 +325,6 @@ impl<'a> Folded<'a> {
         }
         Folded { axes: &room[..len.min(kept + 1)], source_offset, destination_offset }
     }
-}
-
-/// Whether each axis, in some order, begins where the one before it ends, and so for all `count` elements.
-fn follow_each_other(shape: &[i64], strides: &[i64], count: i64) -> bool {
-    let mut step = 1;
-    while step != count {
-        let mut axes = shape.iter().zip(strides);
-        // It is longer than 1, so that each is found once at most.
-        let Some((extent, _)) = axes.find(|(extent, stride)| **stride == step && **extent > 1) else {
-            return false;
-        };
-        step *= extent;
-    }
-    true
 }
 
 /// Whether two indices share an element, exactly where that is cheap to know, else "yes". The reach of

@@ -199,7 +199,7 @@ pub fn convert(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan
     };
 
     let asked = options.consumers;
-    let refused = if asked == 0 { 0 } else { refusing(source, options, device, dtype) };
+    let refused = if asked == 0 { 0 } else { refusing(source, asked, device, dtype) };
     let misaligned = options.alignment > 1
         && source.address().is_some_and(|address| !address.is_multiple_of(options.alignment.into()))
         && !source.facts.is_empty();
@@ -265,18 +265,19 @@ pub fn explain(bits: u32, source: &TensorView<'_>, options: &ConvertOptions, tar
         dtype: (source.dtype, target.dtype),
         layout: if options.layout == LayoutPolicy::F { "AB_LAYOUT_F" } else { "AB_LAYOUT_C" },
         alignment: (options.alignment, source.alignment()),
-        consumers: refusing(source, options, target.device, target.dtype),
+        consumers: refusing(source, options.consumers, target.device, target.dtype),
     }
 }
 
-/// The named consumers that would refuse what zero copy would hand out, but for what has a reason of
-/// its own.
-fn refusing(source: &TensorView<'_>, options: &ConvertOptions, device: DLDevice, dtype: DLDataType) -> u32 {
+/// Those of some consumers that would refuse what zero copy would hand out, but for what has a reason of its
+/// own.
+#[inline]
+pub fn refusing(source: &TensorView<'_>, consumers: u32, device: DLDevice, dtype: DLDataType) -> u32 {
     // An address takes it up.
     let byte_offset = if is_opaque(device) { source.candidate().byte_offset } else { Offset::Zero };
     let padded = source.is_padded() && dtype::is_subbyte(dtype);
     let shared = Candidate { device, dtype, byte_offset, padded, ..source.candidate() };
-    options.consumers & !consumers::accepted_by(shared)
+    consumers & !consumers::accepted_by(shared)
 }
 
 /// Plans a copy whose result is independent of its source.
@@ -287,13 +288,13 @@ pub fn copy(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     convert(source, &ConvertOptions { copy: CopyPolicy::Always, ..*options })
 }
 
-/// Plans a copy into memory that is there.
+/// Whether there is a copy into memory that is there.
 #[inline(always)]
-pub fn copy_into(
+pub fn check_copy_into(
     source: &TensorView<'_>,
     destination: &TensorView<'_>,
     options: &ConvertOptions,
-) -> Result<Plan> {
+) -> Result<()> {
     let (source_ndim, destination_ndim) = (source.shape.len(), destination.shape.len());
     if source_ndim != destination_ndim {
         return Err(Error::NdimDiffers { source_ndim, destination_ndim });
@@ -316,6 +317,17 @@ pub fn copy_into(
     if !source.facts.is_empty() && meet(source, destination) {
         return Err(Error::SourceOverlaps);
     }
+    Ok(())
+}
+
+/// Plans a copy into memory that is there.
+#[inline(always)]
+pub fn copy_into(
+    source: &TensorView<'_>,
+    destination: &TensorView<'_>,
+    options: &ConvertOptions,
+) -> Result<Plan> {
+    check_copy_into(source, destination, options)?;
     let (from, to) = (place(source.device), place(destination.device));
     let differs = |reason, holds: bool| if holds { reason } else { 0 };
     let bits = Reasons::REQUESTED

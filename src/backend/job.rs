@@ -96,7 +96,7 @@ impl<'a> Transfer<'a> {
             let bytes = from.is_bytes() && to.is_bytes() && from == to;
             let unit = if bytes { 8 } else { 1 };
             let steps = ((from.bits / unit) as i64, (to.bits / unit) as i64);
-            let folded = Folded::new(axes(shape, source, destination, steps), room);
+            let folded = fold(shape, source.strides, destination.strides, steps, room);
             let bits = u64::from(source.dtype.bits) * u64::from(source.dtype.lanes);
             let work = if bytes {
                 Work::Move { size: from.bytes() }
@@ -130,7 +130,7 @@ impl<'a> Transfer<'a> {
         }
         // A single lane has no step, which for padded elements is not even whole.
         let inner = [lanes_axis, parts_axis].into_iter().filter(|axis| axis.extent > 1);
-        let folded = Folded::new(axes(shape, source, destination, steps).chain(inner), room);
+        let folded = Folded::new(axes(shape, source.strides, destination.strides, steps).chain(inner), room);
         let Rules { saturate, exact } = rules;
         let cast = Cast { from: from_scalar, to: to_scalar, from_bits, to_bits, saturate, exact };
         Transfer { folded, work: Work::Cast(cast), threads: 0, staging_bytes: 0 }
@@ -144,7 +144,7 @@ impl<'a> Transfer<'a> {
         if !destination.in_bits() || bits == used {
             return None;
         }
-        let folded = Folded::new(axes(shape, destination, destination, (0, bits as i64)), room);
+        let folded = fold(shape, destination.strides, destination.strides, (0, bits as i64), room);
         Some(Transfer { folded, work: Work::MoveBits { bits: 0, room: bits }, threads: 0, staging_bytes: 0 })
     }
 }
@@ -156,13 +156,26 @@ impl Side<'_> {
     }
 }
 
+/// Folds two sides by their strides, whose steps are so long, into `room` for [`most_axes`].
+#[inline(always)]
+pub fn fold<'a>(
+    shape: &[i64],
+    source: &[i64],
+    destination: &[i64],
+    steps: (i64, i64),
+    room: &'a mut [Axis],
+) -> Folded<'a> {
+    Folded::new(axes(shape, source, destination, steps), room)
+}
+
+#[inline(always)]
 fn axes<'a>(
     shape: &'a [i64],
-    source: Side<'a>,
-    destination: Side<'a>,
+    source: &'a [i64],
+    destination: &'a [i64],
     steps: (i64, i64),
-) -> impl Iterator<Item = Axis> + 'a {
-    shape.iter().zip(source.strides.iter().zip(destination.strides)).map(move |(extent, (from, to))| Axis {
+) -> impl Iterator<Item = Axis> + Clone + 'a {
+    shape.iter().zip(source.iter().zip(destination)).map(move |(extent, (from, to))| Axis {
         extent: *extent,
         // An axis of extent 1 is never stepped along, however large its stride.
         source: from.wrapping_mul(steps.0),

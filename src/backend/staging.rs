@@ -355,7 +355,7 @@ impl<'a> Parts<'a> {
 
 impl Part {
     /// The axes with one side packed.
-    fn packed(&self, size: u64, side: fn(Axis, i64) -> Axis) -> impl Iterator<Item = Axis> {
+    fn packed(&self, size: u64, side: fn(Axis, i64) -> Axis) -> impl Iterator<Item = Axis> + Clone {
         let mut axes = self.axes;
         let mut step = size as i64;
         for axis in axes[..self.len].iter_mut().rev() {

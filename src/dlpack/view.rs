@@ -60,21 +60,61 @@ impl Dims {
         Some((count, Facts::row_major(count, long_axes < 2)))
     }
 
-    /// Reads any shape and strides, and checks them. Each number is read once: one that changes meanwhile
-    /// has been checked as it is used.
+    /// Reads any shape and strides, and checks them. Each number that is used is checked as it was read: one
+    /// may change meanwhile.
     ///
     /// # Safety
     /// `shape` and `strides`, unless NULL, point to `ndim` readable numbers each, which is at most
     /// [`MAX_NDIM`].
+    // By way of `read`, which its caller has field by field: a result that is copied waits for all of them.
     #[inline(never)]
     unsafe fn read_any(
         &mut self,
         shape: *const i64,
         strides: *const i64,
         ndim: usize,
+        read: &mut (i64, Facts),
+    ) -> Result<(), TensorProblem> {
+        if strides.is_null() {
+            // SAFETY: the caller's.
+            *read = unsafe { self.read_odd(shape, strides, ndim)? };
+            return Ok(());
+        }
+        let mut count = 1i64;
+        for axis in (0..ndim).rev() {
+            // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
+            unsafe {
+                let extent = shape.add(axis).read_unaligned();
+                let (product, overflows) = count.overflowing_mul(extent);
+                if extent <= 0 || overflows {
+                    *read = self.read_odd(shape, strides, ndim)?;
+                    return Ok(());
+                }
+                let stride = if extent != 1 { strides.add(axis).read_unaligned() } else { count };
+                self.shape.get_unchecked_mut(axis).write(extent);
+                self.strides.get_unchecked_mut(axis).write(stride);
+                count = product;
+            }
+        }
+        // SAFETY: the loop wrote ndim of each.
+        let (shape, strides) =
+            unsafe { (self.shape[..ndim].assume_init_ref(), self.strides[..ndim].assume_init_ref()) };
+        *read = (count, Facts::strided(shape, strides, count).ok_or(TensorProblem::Reach)?);
+        Ok(())
+    }
+
+    /// The same where there are no elements, too many to count, or no strides.
+    ///
+    /// # Safety
+    /// As [`Dims::read_any`].
+    #[cold]
+    unsafe fn read_odd(
+        &mut self,
+        shape: *const i64,
+        strides: *const i64,
+        ndim: usize,
     ) -> Result<(i64, Facts), TensorProblem> {
         let (mut count, mut overflows, mut smallest) = (1i64, false, 1i64);
-        let mut row_major = true;
         for axis in (0..ndim).rev() {
             // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
             unsafe {
@@ -84,7 +124,6 @@ impl Dims {
                 self.shape.get_unchecked_mut(axis).write(extent);
                 self.strides.get_unchecked_mut(axis).write(stride);
                 smallest = smallest.min(extent);
-                row_major &= stride == count;
                 let (product, overflowed) = count.overflowing_mul(extent);
                 (count, overflows) = (product, overflows | overflowed);
             }
@@ -102,11 +141,6 @@ impl Dims {
         }
         if overflows {
             return Err(TensorProblem::NumElements);
-        }
-        if row_major {
-            // It was not when it was first read.
-            let long_axes = shape.iter().filter(|extent| **extent != 1).count();
-            return Ok((count, Facts::row_major(count, long_axes < 2)));
         }
         Ok((count, Facts::strided(shape, strides, count).ok_or(TensorProblem::Reach)?))
     }
@@ -188,7 +222,11 @@ impl<'a> TensorView<'a> {
             };
             match row_major {
                 Some(row_major) => row_major,
-                None => dims.read_any(shape, strides, ndim).map_err(refuse)?,
+                None => {
+                    let mut read = (0, Facts::empty());
+                    dims.read_any(shape, strides, ndim, &mut read).map_err(refuse)?;
+                    read
+                }
             }
         };
         // SAFETY: whichever has read them has written ndim of each.
@@ -211,7 +249,7 @@ impl<'a> TensorView<'a> {
         let Ok(start) = i64::try_from(byte_offset) else {
             return Err(refuse(TensorProblem::ByteOffset(byte_offset)));
         };
-        let offsets = if facts.is_c_contiguous() && storage.is_bytes() {
+        let offsets = if facts.is_dense() && storage.is_bytes() {
             start.checked_add(num_bytes as i64).map(|end| (start, end))
         } else {
             offsets(facts, storage, start, dtype::is_subbyte(dtype))

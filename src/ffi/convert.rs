@@ -14,7 +14,7 @@ use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTenso
 use crate::dlpack::view::{Dims, TensorView};
 use crate::dtype::Casting;
 use crate::error::{Error, Result};
-use crate::plan::{ConvertOptions, CopyPolicy, LayoutPolicy};
+use crate::plan::{self, ConvertOptions, CopyPolicy, LayoutPolicy};
 use crate::report::Report;
 
 /// Converts a tensor, taking over `source` on success: a zero-copy result calls the source's deleter
@@ -51,13 +51,12 @@ pub unsafe extern "C" fn ab_convert(
             let mut dims = Dims::new();
             let (source, view) = read_managed(source, &mut dims)?;
             let context = context_of(context);
-            // By itself, so that what is asked of the options is answered when this is compiled.
-            let (result, done) = if options.is_null() {
+            // By itself, so that what is asked of the options is answered when this is compiled. Copies, so
+            // that the view itself need not be in memory.
+            let (result, done) = if options.is_null() || is_as_wanted(&{ view }, options) {
                 convert::convert(context, source, &view, &ConvertOptions::KEEP)?
             } else {
-                // A copy, so that the view itself need not be in memory.
-                let copy = view;
-                convert_as(context, source, &copy, options)?
+                convert_as(context, source, &{ view }, options)?
             };
             out.write_unaligned(result.as_ptr());
             report.write(done);
@@ -69,6 +68,37 @@ pub unsafe extern "C" fn ab_convert(
         clear(out);
         boundary(error, body)
     }
+}
+
+/// Whether a tensor is all that the options ask for already, which is then the same as to ask for nothing. They
+/// are looked at where they are. False: it may be so, or they may be none.
+///
+/// # Safety
+/// As [`read_options`].
+#[inline(never)]
+unsafe fn is_as_wanted(view: &TensorView<'_>, options: *const ab_convert_options) -> bool {
+    // SAFETY: the caller vouches for it; its size comes first, and a smaller one is not read.
+    let given = unsafe {
+        if options.cast::<u32>().read_unaligned() as usize != size_of::<ab_convert_options>() {
+            return false;
+        }
+        options.read_unaligned()
+    };
+    let has_layout = match given.layout {
+        AB_LAYOUT_ANY | AB_LAYOUT_KEEP => true,
+        AB_LAYOUT_C => view.facts.is_c_contiguous(),
+        AB_LAYOUT_F => view.facts.is_f_contiguous(),
+        _ => false,
+    };
+    (given.device.device_type == 0 || given.device == view.device)
+        && (given.dtype.bits == 0 || given.dtype == view.dtype)
+        && matches!(given.copy, AB_COPY_IF_NEEDED | AB_COPY_NEVER)
+        && has_layout
+        && (AB_CAST_UNSAFE..=AB_CAST_EXACT).contains(&given.casting)
+        && given.flags == 0
+        && given.alignment == 0
+        && given.allocator.is_null()
+        && plan::refusing(view, given.consumers, view.device, view.dtype) == 0
 }
 
 /// Converts as the options say.
@@ -168,8 +198,13 @@ pub unsafe extern "C" fn ab_copy_into(
             } else {
                 place.insert(read_copy_options(options)?)
             };
-            let done = convert::copy_into(context_of(context), &source, &destination, options)?;
-            report.write(done);
+            let context = context_of(context);
+            if report.is_wanted() {
+                let (source, destination) = (source, destination);
+                report.write(convert::copy_into(context, &source, &destination, options)?);
+            } else {
+                convert::copy_into_without_report(context, &source, &destination, options)?;
+            }
         }
         Ok(())
     };
@@ -276,6 +311,10 @@ impl Timed {
         // SAFETY: the caller vouches for it.
         let room = unsafe { output(report, "report")? };
         Ok(Timed(room.map(|room| (report, room, Instant::now()))))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.0.is_some()
     }
 
     /// # Safety

@@ -10,7 +10,7 @@ use super::walk::{PerAxis, each_at};
 use crate::layout::Axis;
 
 /// The most rows, or columns, of a matrix.
-const MOST: usize = 768;
+pub const MOST: usize = 768;
 
 /// The rows or the columns of a matrix.
 struct Lines<'a> {
@@ -24,19 +24,23 @@ struct Lines<'a> {
     step: usize,
     /// Whether it was taken whole.
     whole: bool,
+    /// The highest of the offsets.
+    highest: i64,
 }
 
-type Room = [MaybeUninit<isize>; MOST];
+/// With what is written beyond the last line.
+type Room = [MaybeUninit<isize>; MOST + 4];
 
 impl<'a> Lines<'a> {
     /// One.
     fn new(offsets: &'a mut Room) -> Lines<'a> {
         offsets[0].write(0);
-        Lines { offsets, len: 1, cut: 0, block: 1, step: 1, whole: true }
+        Lines { offsets, len: 1, cut: 0, block: 1, step: 1, whole: true, highest: 0 }
     }
 
     /// Takes an axis, or blocks of it where that would be more than about `wanted` lines. `start` is its
     /// step where lines start.
+    #[inline(always)]
     fn take(&mut self, index: usize, axis: &Axis, start: i64, wanted: usize) {
         (self.cut, self.step) = (index, self.len);
         self.whole = axis.extent.saturating_mul(self.len as i64) <= wanted as i64;
@@ -49,18 +53,46 @@ impl<'a> Lines<'a> {
             self.block = (axis.extent + parts - 1) / parts;
             self.whole = parts == 1;
         }
+        self.highest += (self.block - 1) * start.max(0);
         self.repeat(start as isize, self.block as usize);
     }
 
-    /// Adds the lines of `count - 1` more steps of an axis.
+    /// Adds the lines of `count - 1` more steps of an axis, four at a time: those that are too many are lines of
+    /// the next step, or left behind the last one.
+    #[inline(always)]
     fn repeat(&mut self, start: isize, count: usize) {
+        const FOUR: usize = 4;
         let step = self.len;
-        for index in step..step * count {
-            // SAFETY: the one a step before is written.
-            let before = unsafe { self.offsets[index - step].assume_init() };
-            self.offsets[index].write(before + start);
-        }
         self.len = step * count;
+        // One check for all of them.
+        let offsets = &mut self.offsets[..self.len + FOUR];
+        if step == 1 {
+            // Where one starts is what the first starts from, 0, and so many steps.
+            offsets.iter_mut().zip(0..).for_each(|(offset, index)| {
+                offset.write(start * index);
+            });
+            return;
+        }
+        let (mut at, mut by) = (step, start);
+        while at < step * count {
+            let mut line = 0;
+            while line < step {
+                // SAFETY: lines up to four after the last one of a step are written, and there is room for them.
+                unsafe {
+                    let from = offsets.as_ptr().add(line).cast::<[isize; FOUR]>().read();
+                    offsets
+                        .as_mut_ptr()
+                        .add(at + line)
+                        .cast::<[isize; FOUR]>()
+                        .write(from.map(|line| line + by));
+                }
+                line += FOUR;
+            }
+            (at, by) = (at + step, by + start);
+        }
+        for after in &mut offsets[step * count..] {
+            after.write(0);
+        }
     }
 
     /// Those of a number of steps of the last axis.
@@ -93,9 +125,25 @@ pub struct Rows<'a> {
     pub next: isize,
     /// How many rows the last block has.
     pub last: usize,
+    /// The highest of the offsets.
+    pub highest: isize,
+}
+
+/// Matrices that are alike.
+#[derive(Clone, Copy)]
+pub struct Matrices<'a> {
+    pub rows: Rows<'a>,
+    /// Where columns start in the destination, from the first.
+    pub columns: &'a [isize],
+    /// The axes along which they lie.
+    pub outer: &'a [Axis],
+    /// Where the source ends, if there is nothing else between its first element and its last: what follows a
+    /// row may be read then.
+    pub end: Option<i64>,
 }
 
 /// What matrices are wanted.
+#[derive(Clone, Copy)]
 pub struct Reach {
     /// About how many rows a block has, where there are so many.
     pub rows: usize,
@@ -114,14 +162,15 @@ pub struct Reach {
 }
 
 /// Visits the matrices of a job, whose axes `inner` and `near` are those that are innermost in the
-/// destination and in the source: where each starts on both sides, its rows, and where its columns start
-/// in the destination. None: the job's are not what is wanted, and nothing was visited.
+/// destination and in the source, and the others by falling step in the destination: where the first of some
+/// that are alike starts on both sides, and all of them. None: the job's are not what is wanted, and nothing was
+/// visited.
 pub fn each_matrix(
     axes: &[Axis],
     (inner, near): (usize, usize),
     reach: &Reach,
     start: (i64, i64),
-    visit: &mut impl FnMut(i64, i64, &Rows, &[isize]) -> bool,
+    visit: &mut impl FnMut(i64, i64, &Matrices) -> bool,
 ) -> Option<bool> {
     if axes[inner].extent.min(axes[near].extent) >= reach.long as i64 {
         return None;
@@ -129,8 +178,9 @@ pub fn each_matrix(
     // Blocks are half as long again at most.
     let most = |wanted: usize| wanted.min(MOST * 2 / 3);
     let (most_rows, most_columns) = (most(reach.rows), most(reach.columns));
-    let mut taken = 1u128 << inner | 1 << near;
-    let mut rooms: [Room; 2] = [const { [const { MaybeUninit::uninit() }; MOST] }; 2];
+    // Of axes longer than 1 there are fewer than bits that count elements.
+    let mut taken = 1u64 << inner | 1 << near;
+    let mut rooms: [Room; 2] = [const { [const { MaybeUninit::uninit() }; MOST + 4] }; 2];
     let [row_room, column_room] = &mut rooms;
     let mut rows = Lines::new(row_room);
     rows.take(inner, &axes[inner], axes[inner].source, most_rows);
@@ -138,14 +188,18 @@ pub fn each_matrix(
     columns.take(near, &axes[near], axes[near].destination, most_columns);
     // The axes that follow one another in the destination make rows, those in the source columns.
     loop {
-        let free = |follows: &dyn Fn(&Axis) -> i64, lines: &Lines| {
-            let last = &axes[lines.cut];
-            let end = follows(last) * last.extent;
-            let goes_on = |index: &usize| taken >> index & 1 == 0 && follows(&axes[*index]) == end;
-            if lines.whole { (0..axes.len()).find(goes_on) } else { None }
+        let is_free = |index: &usize| taken >> index & 1 == 0;
+        let next_row = rows.cut.checked_sub(1).filter(is_free).filter(|index| {
+            let last = &axes[rows.cut];
+            rows.whole && axes[*index].destination == last.destination * last.extent
+        });
+        let next_column = if columns.whole {
+            let last = &axes[columns.cut];
+            let end = last.source * last.extent;
+            (0..axes.len()).find(|index| axes[*index].source == end && is_free(index))
+        } else {
+            None
         };
-        let next_row = free(&|axis| axis.destination, &rows);
-        let next_column = free(&|axis| axis.source, &columns);
         match (next_row, next_column) {
             // An axis may be both: what is short has it.
             (Some(index), next) if next.is_none() || reach.rows_first || rows.len <= columns.len => {
@@ -166,26 +220,40 @@ pub fn each_matrix(
         return None;
     }
     let mut outer = PerAxis::new();
+    // From the first element to the last, and how many there are.
+    let (mut lowest, mut highest, mut elements) = (start.0, start.0 + axes[near].source, 1);
     for (index, axis) in axes.iter().enumerate() {
+        elements *= axis.extent;
+        let reach = (axis.extent - 1) * axis.source;
+        (lowest, highest) = (lowest + reach.min(0), highest + reach.max(0));
         if taken >> index & 1 == 0 {
             outer.push(*axis);
         }
     }
-    let (cut, block) = (axes[columns.cut], columns.block);
-    outer.push(Axis {
-        extent: columns.blocks(axes),
-        source: cut.source * block,
-        destination: cut.destination * block,
-    });
+    let end = (highest - lowest == elements * axes[near].source).then_some(highest);
     let blocks = rows.blocks(axes);
     let rows = Rows {
         offsets: rows.of(rows.block),
         blocks: blocks as usize,
         next: (axes[rows.cut].source * rows.block) as isize,
         last: rows.of(rows.steps(axes, blocks - 1)).len(),
+        highest: rows.highest as isize,
     };
-    Some(each_at(&outer, start, &mut |from, to, at| {
-        let column = at[at.len() - 1];
-        visit(from, to, &rows, columns.of(columns.steps(axes, column)))
+    let matrices = Matrices { rows, columns: columns.of(columns.block), outer: &outer, end };
+    if columns.whole {
+        return Some(visit(start.0, start.1, &matrices));
+    }
+    let (cut, block) = (axes[columns.cut], columns.block);
+    let blocks = Axis {
+        extent: columns.blocks(axes),
+        source: cut.source * block,
+        destination: cut.destination * block,
+    };
+    Some(each_at(&outer, start, &mut |from, to, _| {
+        (0..blocks.extent).all(|index| {
+            let columns = columns.of(columns.steps(axes, index));
+            let (from, to) = (from + index * blocks.source, to + index * blocks.destination);
+            visit(from, to, &Matrices { columns, outer: &[], ..matrices })
+        })
     }))
 }

@@ -2,7 +2,7 @@
 
 use super::bits;
 use super::copy::{self, CopyFn, Steps};
-use super::fuse::{Reach, Rows};
+use super::fuse::{Matrices, Reach};
 use super::isa::Isa;
 use super::stream::{self, LONG_ROW};
 use super::transpose::{self, How, Matrix, Scattered, ScatteredFn, TransposeFn};
@@ -177,24 +177,24 @@ impl Kernel for Move {
         true
     }
 
-    fn scatters(&self, axes: usize) -> Option<Reach> {
+    fn scatters(&self, axes: usize) -> Option<&'static Reach> {
         // A matrix by itself that stays in the caches is best as it is.
         self.scattered.filter(|_| axes > 2 || self.how == How::Streamed)?;
-        Some(transpose::reach(self.size, self.how))
+        transpose::reach(self.size, self.how)
     }
 
-    unsafe fn scattered(&self, from: i64, to: i64, rows: &Rows, columns: &[isize]) -> bool {
+    unsafe fn scattered(&self, from: i64, to: i64, matrices: &Matrices) -> bool {
         let transpose = self.scattered.expect("scatters() says so");
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller says; the end is one of the source.
         unsafe {
-            let matrix = Scattered {
+            let scattered = Scattered {
                 source: self.sides.source.offset(from as isize),
-                rows: *rows,
                 destination: self.sides.destination.offset(to as isize),
-                columns,
+                matrices,
+                end: matrices.end.map(|end| self.sides.source.offset(end as isize)),
                 far: self.far,
             };
-            transpose(&matrix, self.how);
+            transpose(&scattered, self.how);
         }
         true
     }

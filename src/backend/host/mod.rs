@@ -70,11 +70,12 @@ impl Backend for Host {
         write!(text, "{}, {}, {}", std::env::consts::OS, std::env::consts::ARCH, isa::Isa::get().name())
     }
 
-    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {
+    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) -> Result<()> {
         let (total_memory, free_memory) = memory_sizes();
         let mut room = [0; 1024];
         let name = processor_model(&mut room).unwrap_or(std::env::consts::ARCH);
         show(DeviceInfo { device: DEVICE, total_memory, free_memory }, &name);
+        Ok(())
     }
 
     fn detect_pointer(&self, address: u64) -> Option<PointerInfo> {
@@ -116,10 +117,8 @@ pub unsafe fn run(job: &Transfer<'_>, source: u64, destination: u64) -> Result<(
     let kept = unsafe {
         match job.work {
             Work::Move { size } => {
-                let (axes, size) = larger_elements(axes, size);
-                let bytes = elements(axes).saturating_mul(size as usize);
-                let kernel = Move::new(sides, size as usize, bytes);
-                split::run(axes, start, &kernel, destination, job.threads)
+                move_elements(&job.folded, size, job.threads, source, destination);
+                true
             }
             // Neighbours share bytes, which only one thread may write.
             Work::MoveBits { bits, room } => walk::walk(axes, start, &MoveBits { sides, bits, room }),
@@ -138,6 +137,26 @@ pub unsafe fn run(job: &Transfer<'_>, source: u64, destination: u64) -> Result<(
     match job.work {
         Work::Cast(cast) if !kept => Err(Error::ValueLost { from: cast.from.dtype(), to: cast.to.dtype() }),
         _ => Ok(()),
+    }
+}
+
+/// The same for elements of so many bytes that stay as they are, on so many threads at most.
+///
+/// # Safety
+/// As [`run`].
+pub unsafe fn move_elements(folded: &Folded<'_>, size: u64, threads: u32, source: u64, destination: u64) {
+    let sides = Sides { source: source as usize as *const u8, destination: destination as usize as *mut u8 };
+    let start = (folded.source_offset, folded.destination_offset);
+    let (axes, size) = larger_elements(folded.axes, size);
+    let bytes = elements(axes).saturating_mul(size as usize);
+    let kernel = Move::new(sides, size as usize, bytes);
+    // SAFETY: the caller vouches for every place of the job.
+    unsafe {
+        if (bytes as u64) < ONE_THREAD {
+            walk::walk(axes, start, &kernel);
+        } else {
+            split::run(axes, start, &kernel, destination, threads);
+        }
     }
 }
 

@@ -721,7 +721,7 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
         // Few that are left are narrow tiles, many a square; both overlap what is done rather than take a
         // part of a lane.
         let left = matrix.columns - columns;
-        if left > 2 * n {
+        if left > side / 2 {
             for row in cover(matrix.rows, side) {
                 square::<V, SIZE, false, false>(matrix, row, matrix.columns - side, 0);
             }
@@ -730,7 +730,7 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
             tall_strips::<V, SIZE>(&matrix.part(SIZE, 0, matrix.columns - left, matrix.rows, left));
         }
         let left = matrix.rows - rows;
-        if left > 2 * n {
+        if left > side / 2 {
             for column in cover(matrix.columns, side) {
                 square::<V, SIZE, false, false>(matrix, matrix.rows - side, column, 0);
             }
@@ -929,7 +929,7 @@ mod tests {
     use super::*;
 
     /// Memory that ends, or starts, where nothing may be read.
-    struct Guarded {
+    pub(super) struct Guarded {
         base: *mut u8,
         pages: usize,
     }
@@ -939,7 +939,7 @@ mod tests {
     const SKIP: usize = if cfg!(debug_assertions) { 40 } else { 1 };
 
     impl Guarded {
-        fn new(bytes: usize) -> Guarded {
+        pub(super) fn new(bytes: usize) -> Guarded {
             let pages = bytes.div_ceil(PAGE) + 2;
             // SAFETY: a fresh map; its first and last pages are taken away.
             unsafe {
@@ -953,7 +953,7 @@ mod tests {
             }
         }
 
-        fn bytes(&mut self) -> &mut [u8] {
+        pub(super) fn bytes(&mut self) -> &mut [u8] {
             // SAFETY: what is between the two pages.
             unsafe { std::slice::from_raw_parts_mut(self.base.add(PAGE), (self.pages - 2) * PAGE) }
         }

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
-use super::fuse::{self, Reach, Rows};
+use super::fuse::{self, Matrices, Reach};
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
@@ -54,16 +54,16 @@ pub trait Kernel: Sync {
     ) -> bool;
 
     /// What matrices [`Kernel::scattered`] wants of a job of so many axes; None: none.
-    fn scatters(&self, _axes: usize) -> Option<Reach> {
+    fn scatters(&self, _axes: usize) -> Option<&'static Reach> {
         None
     }
 
-    /// Transposes: column c starts at `from + c * steps().0` in the source, and goes to
+    /// Transposes each of some matrices: column c starts at `from + c * steps().0` in the source, and goes to
     /// `to + columns[c]`.
     ///
     /// # Safety
     /// They are part of the job.
-    unsafe fn scattered(&self, _from: i64, _to: i64, _rows: &Rows, _columns: &[isize]) -> bool {
+    unsafe fn scattered(&self, _from: i64, _to: i64, _matrices: &Matrices) -> bool {
         unreachable!("scatters() says no")
     }
 }
@@ -83,8 +83,13 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
         // SAFETY: the whole job.
         return unsafe { kernel.row(from, to, inner.extent as usize) };
     }
-    let nearest = (0..rest.len()).rev().min_by_key(|index| rest[*index].source.unsigned_abs());
-    let near = nearest.filter(|index| rest[*index].source.unsigned_abs() < inner.source.unsigned_abs());
+    // The axis that is innermost in the source, if it is another one.
+    let (mut near, mut least) = (None, inner.source.unsigned_abs());
+    for (index, axis) in rest.iter().enumerate().rev() {
+        if axis.source.unsigned_abs() < least {
+            (near, least) = (Some(index), axis.source.unsigned_abs());
+        }
+    }
     match near {
         Some(near)
             if kernel.transposes()
@@ -101,13 +106,18 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
             }
             let (height, width) = (inner.extent as usize, columns.extent as usize);
             if let Some(reach) = kernel.scatters(axes.len()) {
-                let mut all = PerAxis::new();
-                axes.iter().for_each(|axis| all.push(*axis));
-                all[near] = columns;
+                let mut flipped = PerAxis::new();
+                let axes = if columns == rest[near] {
+                    axes
+                } else {
+                    axes.iter().for_each(|axis| flipped.push(*axis));
+                    flipped[near] = columns;
+                    &flipped
+                };
                 let places = (rest.len(), near);
-                let done = fuse::each_matrix(&all, places, &reach, start, &mut |from, to, rows, columns| {
+                let done = fuse::each_matrix(axes, places, reach, start, &mut |from, to, matrices| {
                     // SAFETY: part of the job.
-                    unsafe { kernel.scattered(from, to, rows, columns) }
+                    unsafe { kernel.scattered(from, to, matrices) }
                 });
                 if let Some(kept) = done {
                     return kept;
@@ -196,6 +206,10 @@ pub struct PerAxis<T> {
 impl<T: Copy> PerAxis<T> {
     pub fn new() -> PerAxis<T> {
         PerAxis { items: [const { MaybeUninit::uninit() }; MAX_NDIM + 3], len: 0 }
+    }
+
+    pub fn clear(&mut self) {
+        self.len = 0;
     }
 
     pub fn push(&mut self, item: T) {

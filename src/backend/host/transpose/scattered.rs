@@ -2,29 +2,31 @@
 
 use std::mem::MaybeUninit;
 
-use super::super::fuse::{Reach, Rows};
+use super::super::fuse::{MOST, Matrices, Reach, Rows};
+use super::super::walk::PerAxis;
 use super::stage::{STAGE, Stage};
 use super::*;
+use crate::layout::Axis;
 
-/// A matrix to transpose.
+/// Matrices to transpose.
 #[derive(Clone, Copy)]
 pub struct Scattered<'a> {
-    /// Element (0, 0); those of a row follow one another.
+    /// Element (0, 0) of the first; those of a row follow one another.
     pub source: *const u8,
-    /// Where rows start in the source, in bytes.
-    pub rows: Rows<'a>,
-    /// Element (0, 0); those of a column follow one another.
+    /// The same; those of a column follow one another.
     pub destination: *mut u8,
-    /// Where columns start in the destination, in bytes from the first.
-    pub columns: &'a [isize],
+    /// In bytes.
+    pub matrices: &'a Matrices<'a>,
+    /// Where the source ends, if everything before is readable from its first element on.
+    pub end: Option<*const u8>,
     /// Whether the source may be in no cache, so that what is read next is asked for.
     pub far: bool,
 }
 
-/// Transposes a matrix whose rows and columns are anywhere.
+/// Transposes matrices whose rows and columns are anywhere.
 ///
 /// # Safety
-/// Every element of the matrix is readable in the source and writable in the destination. For a stream,
+/// Every element of the matrices is readable in the source and writable in the destination. For a stream,
 /// a block but the last fills a line, and is no longer than what [`reach`] leads to.
 pub type ScatteredFn = unsafe fn(&Scattered, How);
 
@@ -92,160 +94,381 @@ const LONG: usize = 128;
 const LONG_SMALL: usize = 256;
 /// Columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
-/// The matrices that are best for elements of a size.
-pub fn reach(size: usize, how: How) -> Reach {
-    if how == How::Streamed && cfg!(target_arch = "x86_64") {
-        let long = if size > 2 { usize::MAX >> 1 } else { LONG_SMALL };
-        let (rows, columns) = (STAGED.0 / size, STAGED.1 / size);
-        let (least_rows, side) = (LEAST / size, 16 / size);
-        Reach { rows, columns, least_rows, side, alone: side, rows_first: true, long }
-    } else {
-        let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
-        let (alone, long) = (32 / size, LONG / size);
-        Reach { rows, columns, least_rows: 1, side: 1, alone, rows_first: false, long }
-    }
+/// The matrices that are best for elements of a size: 1, 2, 4, 8 or 16 bytes.
+pub fn reach(size: usize, how: How) -> Option<&'static Reach> {
+    static REACHES: [[Reach; 2]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+    let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
+    Some(&REACHES.get(size.trailing_zeros() as usize)?[usize::from(is_staged)])
+}
+
+/// Those that go straight to the destination, and those that are written around the caches.
+const fn reaches(size: usize) -> [Reach; 2] {
+    let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
+    let (alone, long) = (32 / size, LONG / size);
+    let direct = Reach { rows, columns, least_rows: 1, side: 1, alone, rows_first: false, long };
+    let long = if size > 2 { usize::MAX >> 1 } else { LONG_SMALL };
+    let (rows, columns) = (STAGED.0 / size, STAGED.1 / size);
+    let (least_rows, side) = (LEAST / size, 16 / size);
+    [direct, Reach { rows, columns, least_rows, side, alone: side, rows_first: true, long }]
 }
 
 /// # Safety
 /// As [`baseline`]; the processor has the instructions.
 #[inline(always)]
-unsafe fn scattered<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) {
+unsafe fn scattered<V: Vector, const SIZE: usize>(scattered: &Scattered, how: How) {
+    let Scattered { source, destination, matrices, end, far } = *scattered;
+    let Matrices { ref rows, columns, outer, .. } = *matrices;
     // Only some processors write around their caches.
-    let _ = how;
-    let Scattered { rows, columns, .. } = *matrix;
-    // SAFETY: the caller's.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if how == How::Streamed && staged::<V, SIZE, true>(matrix) {
-            return;
+    let streams = cfg!(target_arch = "x86_64") && how == How::Streamed;
+    let clashes = || columns.len() > 8 && columns[1..=8].iter().any(|column| column % CLASHING == 0);
+    let mut room = [const { MaybeUninit::uninit() }; MOST];
+    let staged = if streams || clashes() {
+        Staged::new(rows.offsets.len() * SIZE, columns.len(), streams, &mut room)
+    } else {
+        None
+    };
+    // What is staged is done matrix by matrix, else the same of each of them together.
+    let (most, by_one, together) = match &staged {
+        None => (columns.len(), &[][..], outer),
+        Some(staged) => (staged.columns.len(), outer, &[][..]),
+    };
+    let (mut at, mut at_together) = (PerAxis::new(), PerAxis::new());
+    let mut places = Places::new(by_one, source, destination, &mut at);
+    loop {
+        let mut first = 0;
+        while first < columns.len() {
+            let columns = &columns[first..columns.len().min(first + most)];
+            for index in 0..rows.blocks {
+                // SAFETY: the caller's; the buffer has room for so many columns.
+                unsafe {
+                    let source = places.source.add(first * SIZE).offset(index as isize * rows.next);
+                    let to = places.destination.add(index * rows.offsets.len() * SIZE);
+                    let (into, starts) = staged.as_ref().map_or((to, columns), |staged| {
+                        (staged.stage.start().add(LINE), &staged.columns[..columns.len()])
+                    });
+                    let block = Block::<SIZE>::of(rows, index, starts, end, far);
+                    block.transpose::<V>(&mut Places::new(together, source, into, &mut at_together));
+                    if let Some(staged) = &staged {
+                        let ends = (index == 0, index + 1 == rows.blocks);
+                        staged.write(to, columns, block.rows.len() * SIZE, ends);
+                    }
+                }
+            }
+            first += most;
         }
-        let clash = columns.len() > 8 && columns[1..].iter().take(8).any(|column| column % CLASHING == 0);
-        if clash && staged::<V, SIZE, false>(matrix) {
-            return;
+        if !places.advance() {
+            break;
         }
-        for index in 0..rows.blocks {
-            let block = Block::<SIZE>::of(matrix, index);
-            let to = matrix.destination.add(index * rows.offsets.len() * SIZE);
-            block.transpose::<V>(to, columns.len(), |column| *columns.get_unchecked(column));
-        }
+    }
+    if staged.is_some() && streams {
+        fence();
     }
 }
 
-/// By way of a buffer: around the caches, or through them. False: there is none.
-///
-/// # Safety
-/// As [`scattered`].
-#[inline(always)]
-unsafe fn staged<V: Vector, const SIZE: usize, const STREAM: bool>(matrix: &Scattered) -> bool {
-    let Scattered { rows, columns, .. } = *matrix;
-    let Some(stage) = Stage::take() else { return false };
-    let buffer = stage.start();
-    // Bytes of a column in the buffer, after a line in which the one before may wait.
-    let pitch = (rows.offsets.len() * SIZE).next_multiple_of(LINE) + LINE;
-    let most = (STAGE - LINE) / pitch;
-    // SAFETY: the caller's.
-    unsafe {
-        for first in (0..columns.len()).step_by(most) {
-            let columns = &columns[first..columns.len().min(first + most)];
-            for index in 0..rows.blocks {
-                let mut block = Block::<SIZE>::of(matrix, index);
-                block.source = block.source.add(first * SIZE);
-                block.transpose::<V>(buffer.add(LINE), columns.len(), |column| (column * pitch) as isize);
-                let to = matrix.destination.add(index * rows.offsets.len() * SIZE);
-                #[cfg(target_arch = "x86_64")]
-                let (is_first, is_last) = (index == 0, index + 1 == rows.blocks);
-                for (index, column) in columns.iter().enumerate() {
-                    let (from, to) = (buffer.add(index * pitch), to.offset(*column));
-                    let bytes = block.rows.len() * SIZE;
-                    #[cfg(target_arch = "x86_64")]
-                    if STREAM {
-                        write_around(from, to, bytes, is_first, is_last);
-                        continue;
-                    }
+/// Where matrices are that are alike. No closure: one that is not inlined has the baseline's instructions.
+struct Places<'a> {
+    source: *const u8,
+    destination: *mut u8,
+    outer: &'a [Axis],
+    /// Steps that are left of the innermost axis.
+    left: i64,
+    inner: Axis,
+    /// Steps taken of the others. Elsewhere, for what is returned is copied.
+    at: &'a mut PerAxis<i64>,
+}
+
+impl<'a> Places<'a> {
+    #[inline(always)]
+    fn new(
+        outer: &'a [Axis],
+        source: *const u8,
+        destination: *mut u8,
+        at: &'a mut PerAxis<i64>,
+    ) -> Places<'a> {
+        let none = &Axis { extent: 1, source: 0, destination: 0 };
+        let (inner, outer) = outer.split_last().unwrap_or((none, &[]));
+        at.clear();
+        outer.iter().for_each(|_| at.push(0));
+        Places { source, destination, outer, left: inner.extent, inner: *inner, at }
+    }
+
+    /// Goes to the next one. False: there is none.
+    #[inline(always)]
+    fn advance(&mut self) -> bool {
+        self.source = self.source.wrapping_offset(self.inner.source as isize);
+        self.destination = self.destination.wrapping_offset(self.inner.destination as isize);
+        self.left -= 1;
+        self.left > 0 || self.carry()
+    }
+
+    #[inline(never)]
+    fn carry(&mut self) -> bool {
+        let mut over = self.inner;
+        self.left = over.extent;
+        for (axis, at) in self.outer.iter().zip(self.at.iter_mut()).rev() {
+            let (from, to) = (over.source * over.extent, over.destination * over.extent);
+            self.source = self.source.wrapping_offset((axis.source - from) as isize);
+            self.destination = self.destination.wrapping_offset((axis.destination - to) as isize);
+            *at += 1;
+            if *at < axis.extent {
+                return true;
+            }
+            (*at, over) = (0, *axis);
+        }
+        false
+    }
+}
+
+/// A way by a buffer.
+struct Staged<'a> {
+    stage: Stage,
+    /// Where columns start there, after a line in which what was before the first may wait.
+    columns: &'a [isize],
+    pitch: usize,
+    /// Whether the way out is around the caches.
+    streams: bool,
+}
+
+impl<'a> Staged<'a> {
+    /// For columns of so many bytes, as many of `count` as there is room for; None: there is no buffer.
+    fn new(
+        bytes: usize,
+        count: usize,
+        streams: bool,
+        columns: &'a mut [MaybeUninit<isize>; MOST],
+    ) -> Option<Staged<'a>> {
+        let stage = Stage::take()?;
+        let pitch = bytes.next_multiple_of(LINE) + LINE;
+        let columns = &mut columns[..count.min((STAGE - LINE) / pitch)];
+        columns.iter_mut().zip(0..).for_each(|(column, index)| {
+            column.write(index * pitch as isize);
+        });
+        // SAFETY: all of them have just been written.
+        let columns = unsafe { &*(&raw const *columns as *const [isize]) };
+        Some(Staged { stage, columns, pitch, streams })
+    }
+
+    /// Writes the `bytes` of each column to where it goes; whether they are the first and the last of it.
+    ///
+    /// # Safety
+    /// The buffer holds them, and they are writable there.
+    #[inline(always)]
+    unsafe fn write(&self, to: *mut u8, columns: &[isize], bytes: usize, ends: (bool, bool)) {
+        let mut from = self.stage.start();
+        for column in columns {
+            // SAFETY: the caller's.
+            unsafe {
+                let to = to.offset(*column);
+                if self.streams {
+                    write_around(from, to, bytes, ends.0, ends.1);
+                } else {
                     from.add(LINE).copy_to_nonoverlapping(to, bytes);
                 }
+                from = from.add(self.pitch);
             }
         }
     }
-    if STREAM {
-        fence();
-    }
-    true
 }
 
-/// A block of rows, and those after it.
+/// The part of matrices that are alike that is a block of their rows.
 struct Block<'a, const SIZE: usize> {
-    source: *const u8,
     rows: &'a [isize],
+    columns: &'a [isize],
+    /// The rows after these, and where they are from here.
     ahead: &'a [isize],
-    /// From its rows to those.
     next: isize,
     far: bool,
+    /// Matrices of which no row starts after this have a whole lane to read from where each row starts.
+    whole: Option<*const u8>,
 }
 
 impl<'a, const SIZE: usize> Block<'a, SIZE> {
-    fn of(matrix: &Scattered<'a>, index: usize) -> Self {
-        let Rows { offsets, blocks, next, last } = matrix.rows;
+    #[inline(always)]
+    fn of(rows: &Rows<'a>, index: usize, columns: &'a [isize], end: Option<*const u8>, far: bool) -> Self {
+        let Rows { offsets, blocks, next, last, highest } = *rows;
         let rows = if index + 1 < blocks { offsets } else { &offsets[..last] };
         let ahead = if index + 1 < blocks { offsets } else { &offsets[..0] };
-        let source = matrix.source.wrapping_offset(index as isize * next);
-        Block { source, rows, ahead, next, far: matrix.far }
+        let whole = end.map(|end| end.wrapping_offset(-highest - 16));
+        Block { rows, columns, ahead, next, far, whole }
     }
 
-    /// Transposes some columns to where they start.
+    /// Transposes it in each of the matrices.
     ///
     /// # Safety
     /// As [`baseline`].
     #[inline(always)]
-    unsafe fn transpose<V: Vector>(
-        &self,
-        to: *mut u8,
-        width: usize,
-        columns: impl Fn(usize) -> isize + Copy,
-    ) {
-        let side = |lanes: usize| 16 / SIZE * lanes;
-        let height = self.rows.len();
+    unsafe fn transpose<V: Vector>(&self, places: &mut Places) {
+        let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+        let (height, width) = (self.rows.len(), self.columns.len());
+        macro_rules! each {
+            ($tiles:ident[$($argument:tt)*]) => {
+                loop {
+                    // SAFETY: the caller's.
+                    unsafe { self.$tiles::<$($argument)*>(places.source, places.destination) };
+                    if !places.advance() {
+                        return;
+                    }
+                }
+            };
+        }
+        match (height, width) {
+            // By itself, so that the others keep nothing at hand for it.
+            _ if height >= side && width >= side && self.far => each!(squares[V, true]),
+            _ if height >= side && width >= side => each!(squares[V, false]),
+            _ if height >= side && width >= lane => each!(tall[V]),
+            _ if height >= side => each!(narrow[V]),
+            _ if width >= side => each!(flat[V]),
+            _ if height >= lane && width >= lane => each!(tall[V::Lane]),
+            _ if height >= lane => each!(narrow[V::Lane]),
+            _ if width >= lane => each!(flat[V::Lane]),
+            _ => each!(one_by_one[V]),
+        }
+    }
+
+    /// Transposes squares, and what is left at the two edges.
+    ///
+    /// # Safety
+    /// As [`baseline`], with at least as many rows and columns as a vector has elements.
+    #[inline(always)]
+    unsafe fn squares<V: Vector, const FAR: bool>(&self, source: *const u8, to: *mut u8) {
+        let side = 16 / SIZE * V::LANES;
+        let (height, width) = (self.rows.len() / side * side, self.columns.len() / side * side);
+        let mut row = 0;
         // SAFETY: the caller's.
         unsafe {
-            if height >= side(V::LANES) && width >= side(V::LANES) {
-                self.tiles::<V>(to, width, columns);
-            } else if height >= side(1) && width >= side(1) {
-                self.tiles::<V::Lane>(to, width, columns);
-            } else {
-                // Along what is longer.
-                let one = |row: usize, column: usize| {
-                    let from = self.source.offset(*self.rows.get_unchecked(row)).add(column * SIZE);
-                    let value = from.cast::<[u8; SIZE]>().read();
-                    to.offset(columns(column)).add(row * SIZE).cast::<[u8; SIZE]>().write(value);
-                };
-                if height >= width {
-                    (0..width).for_each(|column| (0..height).for_each(|row| one(row, column)));
-                } else {
-                    (0..height).for_each(|row| (0..width).for_each(|column| one(row, column)));
+            while row < height {
+                let mut column = 0;
+                while column < width {
+                    if FAR && column * SIZE % LINE < side * SIZE {
+                        self.ask(source, row + side, side, column);
+                    }
+                    self.square::<V>(source, to, row, column);
+                    column += side;
+                }
+                row += side;
+            }
+            if width < self.columns.len() {
+                self.tall_from::<V>(source, to, width);
+            }
+            if height < self.rows.len() {
+                self.flat_from::<V>(source, to, height);
+            }
+        }
+    }
+
+    /// Transposes columns as many as a lane has elements.
+    ///
+    /// # Safety
+    /// As [`baseline`], with at least as many rows as a vector has elements, and columns as a lane has.
+    #[inline(always)]
+    unsafe fn tall<V: Vector>(&self, source: *const u8, to: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe { self.tall_from::<V>(source, to, 0) }
+    }
+
+    /// The same from one on, and a few before where fewer are left.
+    #[inline(always)]
+    unsafe fn tall_from<V: Vector>(&self, source: *const u8, to: *mut u8, first: usize) {
+        let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+        let (height, width) = (self.rows.len(), self.columns.len());
+        macro_rules! strip {
+            ($vector:ty, $row:expr) => {{
+                let mut column = first;
+                while column < width {
+                    let at = column.min(width - lane);
+                    self.lanes_down::<$vector, true>(source, to, $row, at, lane);
+                    column += lane;
+                }
+            }};
+        }
+        let mut row = 0;
+        // SAFETY: the caller's; the last pieces end where rows and columns do.
+        unsafe {
+            loop {
+                strip!(V, row);
+                row += side;
+                match height - row {
+                    0 => return,
+                    left if V::LANES > 1 && left <= lane => return strip!(V::Lane, height - lane),
+                    left if left < side => row = height - side,
+                    _ => {}
                 }
             }
         }
     }
 
+    /// Transposes columns that are fewer.
+    ///
+    /// # Safety
+    /// As [`baseline`], with at least as many rows as a vector has elements.
     #[inline(always)]
-    unsafe fn tiles<V: Vector>(&self, to: *mut u8, width: usize, columns: impl Fn(usize) -> isize + Copy) {
-        let side = 16 / SIZE * V::LANES;
-        let height = self.rows.len();
-        // SAFETY: the caller's.
+    unsafe fn narrow<V: Vector>(&self, source: *const u8, to: *mut u8) {
+        let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+        let (height, width) = (self.rows.len(), self.columns.len());
+        let is_whole = self.whole.is_some_and(|last| source <= last);
+        let mut row = 0;
+        // SAFETY: the caller's; the last piece ends where rows do.
         unsafe {
-            // Where tiles start: the last one of a row or a column ends where that does.
-            let mut row = 0;
             while row < height {
-                let row_at = row.min(height - side);
+                let at = row.min(height - side);
+                if !is_whole {
+                    self.lanes_down::<V, false>(source, to, at, 0, width);
+                } else if width > lane / 2 {
+                    self.lanes_down::<V, true>(source, to, at, 0, width);
+                } else {
+                    // Half of the work.
+                    self.lanes_down::<V, true>(source, to, at, 0, width.min(lane / 2));
+                }
                 row += side;
-                let mut column = 0;
-                while column < width {
-                    let column_at = column.min(width - side);
-                    column += side;
-                    if self.far && column_at * SIZE % LINE < side * SIZE {
-                        self.ask(row, side, column_at);
-                    }
-                    self.tile::<V>(to, row_at, column_at, columns);
+            }
+        }
+    }
+
+    /// Transposes rows as many as a lane has elements, or fewer if there are no more.
+    ///
+    /// # Safety
+    /// As [`baseline`], with at least as many columns as a vector has elements.
+    #[inline(always)]
+    unsafe fn flat<V: Vector>(&self, source: *const u8, to: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe { self.flat_from::<V>(source, to, 0) }
+    }
+
+    /// The same from one on, and a few before where fewer are left.
+    #[inline(always)]
+    unsafe fn flat_from<V: Vector>(&self, source: *const u8, to: *mut u8, first: usize) {
+        let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+        let (height, width) = (self.rows.len(), self.columns.len());
+        let mut column = 0;
+        // SAFETY: the caller's; the last pieces end where rows and columns do.
+        unsafe {
+            while column < width {
+                let at = column.min(width - side);
+                let mut row = first;
+                while row < height && height >= lane {
+                    self.lanes_across::<V>(source, to, row.min(height - lane), lane, at);
+                    row += lane;
+                }
+                if height < lane {
+                    self.lanes_across::<V>(source, to, 0, height, at);
+                }
+                column += side;
+            }
+        }
+    }
+
+    /// Transposes what is smaller than a lane both ways.
+    ///
+    /// # Safety
+    /// As [`baseline`].
+    #[inline(always)]
+    unsafe fn one_by_one<V>(&self, source: *const u8, to: *mut u8) {
+        for (row, from) in self.rows.iter().enumerate() {
+            for (column, start) in self.columns.iter().enumerate() {
+                // SAFETY: the caller's.
+                unsafe {
+                    let value = source.offset(*from).add(column * SIZE).cast::<[u8; SIZE]>().read();
+                    to.offset(*start).add(row * SIZE).cast::<[u8; SIZE]>().write(value);
                 }
             }
         }
@@ -253,15 +476,25 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
 
     /// Asks for what is read of the rows from `row` on, which may be the next block's.
     #[inline(always)]
-    fn ask(&self, row: usize, count: usize, column: usize) {
+    fn ask(&self, source: *const u8, row: usize, count: usize, column: usize) {
         let (rows, source) = if row < self.rows.len() {
-            (&self.rows[row..self.rows.len().min(row + count)], self.source)
+            (&self.rows[row..self.rows.len().min(row + count)], source)
         } else {
-            (&self.ahead[..count.min(self.ahead.len())], self.source.wrapping_offset(self.next))
+            (&self.ahead[..count.min(self.ahead.len())], source.wrapping_offset(self.next))
         };
         for offset in rows {
             prefetch(source.wrapping_offset(*offset).wrapping_add(column * SIZE));
         }
+    }
+
+    /// Where a column starts, from the first.
+    ///
+    /// # Safety
+    /// There are more.
+    #[inline(always)]
+    unsafe fn column(&self, index: usize) -> isize {
+        // SAFETY: the caller's.
+        unsafe { *self.columns.get_unchecked(index) }
     }
 
     /// Transposes a square as wide as a vector.
@@ -269,17 +502,11 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// # Safety
     /// It is within the matrix, from (row, column) on.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    unsafe fn tile<V: Vector>(
-        &self,
-        to: *mut u8,
-        row: usize,
-        column: usize,
-        columns: impl Fn(usize) -> isize,
-    ) {
+    unsafe fn square<V: Vector>(&self, source: *const u8, to: *mut u8, row: usize, column: usize) {
         let n = 16 / SIZE;
         // SAFETY: rows and columns stay below LANES * n.
         unsafe {
-            let from = self.source.add(column * SIZE);
+            let from = source.add(column * SIZE);
             let rows = self.rows.as_ptr().add(row);
             let mut tile = [[MaybeUninit::<V>::uninit(); 16]; 4];
             for lane in 0..V::LANES {
@@ -301,7 +528,79 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                     tile[3][index].assume_init(),
                 ]);
                 for lane in 0..V::LANES {
-                    group[lane].store(to.offset(columns(column + lane * n + index)));
+                    group[lane].store(to.offset(self.column(column + lane * n + index)));
+                }
+            }
+        }
+    }
+
+    /// Transposes some columns, at most as many as a lane has elements, of as many rows as a vector has.
+    /// `WHOLE`: a whole lane may be read of each row.
+    ///
+    /// # Safety
+    /// They are within the matrix, from (row, column) on.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn lanes_down<V: Vector, const WHOLE: bool>(
+        &self,
+        source: *const u8,
+        to: *mut u8,
+        row: usize,
+        column: usize,
+        count: usize,
+    ) {
+        let n = 16 / SIZE;
+        // SAFETY: rows stay below LANES * n, columns below theirs.
+        unsafe {
+            let from = source.add(column * SIZE);
+            let rows = self.rows.as_ptr().add(row);
+            let vectors = sixteen!(INDEX => {
+                let first = load_lane::<V::Lane, WHOLE>(from.offset(*rows.add(INDEX % n)), count * SIZE);
+                let mut lanes = [first; 4];
+                for lane in 1..V::LANES {
+                    let from = from.offset(*rows.add(lane * n + INDEX % n));
+                    lanes[lane] = load_lane::<V::Lane, WHOLE>(from, count * SIZE);
+                }
+                V::from_lanes(lanes)
+            });
+            let vectors = turn::<V, SIZE>(vectors);
+            let to = to.add(row * SIZE);
+            for index in 0..n {
+                if index < count {
+                    vectors[index].store(to.offset(self.column(column + index)));
+                }
+            }
+        }
+    }
+
+    /// Transposes some rows, at most as many as a lane has elements, of as many columns as a vector has.
+    ///
+    /// # Safety
+    /// They are within the matrix, from (row, column) on.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn lanes_across<V: Vector>(
+        &self,
+        source: *const u8,
+        to: *mut u8,
+        row: usize,
+        count: usize,
+        column: usize,
+    ) {
+        let n = 16 / SIZE;
+        // SAFETY: columns stay below LANES * n, rows below theirs.
+        unsafe {
+            let from = source.add(column * SIZE);
+            let rows = self.rows.as_ptr().add(row);
+            let vectors = sixteen!(INDEX => V::load(from.offset(*rows.add((INDEX % n).min(count - 1)))));
+            let vectors = turn::<V, SIZE>(vectors);
+            let to = to.add(row * SIZE);
+            for lane in 0..V::LANES {
+                for index in 0..n {
+                    let to = to.offset(self.column(column + lane * n + index));
+                    if count == n {
+                        vectors[index].lane(lane).store(to);
+                    } else {
+                        vectors[index].lane(lane).store_part(to, count * SIZE);
+                    }
                 }
             }
         }
@@ -311,8 +610,8 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
 #[cfg(test)]
 mod tests {
     use super::super::super::fuse::each_matrix;
+    use super::super::tests::Guarded;
     use super::*;
-    use crate::layout::Axis;
 
     /// Numbers that look random.
     struct Random(u64);
@@ -354,7 +653,11 @@ mod tests {
                 axis.source = -axis.source;
             }
         }
-        let source: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
+        // It ends where nothing may be read.
+        let mut memory = Guarded::new(bytes);
+        let source = memory.bytes();
+        let source = source.split_at_mut(source.len() - bytes).1;
+        source.iter_mut().for_each(|byte| *byte = random.below(256) as u8);
         const AROUND: usize = 128;
         let shift = random.below(AROUND);
         let mut expected = vec![0xa5; bytes + 2 * AROUND];
@@ -375,15 +678,21 @@ mod tests {
         let transpose = for_size(isa, size).unwrap();
         let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
         let start = (first, shift as i64);
-        let done =
-            each_matrix(&axes, (inner, near), &reach(size, how), start, &mut |at, start, rows, columns| {
+        let done = each_matrix(
+            &axes,
+            (inner, near),
+            reach(size, how).unwrap(),
+            start,
+            &mut |at, start, matrices| {
                 // SAFETY: the matrices are parts of the two.
                 unsafe {
                     let (source, destination) = (from.offset(at as isize), to.add(start as usize));
-                    transpose(&Scattered { source, rows: *rows, destination, columns, far: true }, how);
+                    let end = matrices.end.map(|end| from.offset(end as isize));
+                    transpose(&Scattered { source, destination, matrices, end, far: true }, how);
                 }
                 true
-            });
+            },
+        );
         if done.is_some() {
             assert!(destination == expected, "{isa:?}, {size} bytes, {how:?}, {shape:?}, {order:?}, {shift}");
         } else {
