@@ -1,6 +1,7 @@
 """arraybridge beside memcpy, NumPy, PyTorch and ml_dtypes, in one process and interleaved.
 
-A case is one conversion. It is done in rounds, and in each round by everyone once: every ratio is of two
+A case is one conversion. It is done in rounds, and in each round by everyone once, each time beginning with
+another: what one leaves in the caches changes what the next takes by some hundredths. Every ratio is of two
 times of one round, and what is reported is the median of the rounds with its quartiles. A time is a loop of
 at least SAMPLE_NS where one call is shorter: in C for memcpy and arraybridge (helper.c), in Python for NumPy
 and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes.
@@ -350,8 +351,10 @@ def measure(runs: dict[Key, Run], rounds: int, sample_ns: int) -> dict[Key, list
         else:
             take[key] = max(min(3, rounds), min(rounds, PEER_NS // sample))
     times: dict[Key, list[float]] = {key: [] for key in runs}
+    order = list(runs.items())
     for index in range(max(take.values())):
-        for key, run in runs.items():
+        turn = index % len(order)
+        for key, run in order[turn:] + order[:turn]:
             if index < take[key]:
                 times[key].append(run(reps[key]) / reps[key])
     return times

@@ -67,7 +67,7 @@ impl Move {
         destination: *mut u8,
         n: usize,
     ) {
-        let (size, some) = (self.size, stream::CHUNK / self.size);
+        let (size, some) = (self.size, stream::chunk(self.size, self.size));
         let steps = Steps::one(size as isize);
         // SAFETY: as the caller says.
         unsafe {

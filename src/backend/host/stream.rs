@@ -13,12 +13,21 @@ pub const STREAM_FROM: usize = 16 << 20;
 pub const LINE: usize = 64;
 /// Bytes of a row from which on that is worth it.
 pub const LONG_ROW: usize = 4 << 10;
-/// Bytes that are read or put together, whichever are more, before they are written.
+/// Bytes that are read, and up to twice as many that are put together, before they are written.
 pub const CHUNK: usize = 1 << 10;
 /// Bytes from what is read in order to what is asked for.
 pub const AHEAD: usize = 2 << 10;
 /// Bytes of the largest element that is put together in a buffer: complex128.
 pub const LARGEST: usize = 16;
+
+/// Bytes that are put together before they are written at most: of what is in a cache already, which is best in long
+/// turns.
+pub const MOST: usize = 4 << 10;
+
+/// How many elements are read, and how many that are put together are written, in turn.
+pub fn chunk(source_size: usize, destination_size: usize) -> usize {
+    CHUNK / source_size.max(destination_size / 2)
+}
 
 /// Whether a result of so many bytes is written around the caches.
 pub fn pays(bytes: usize) -> bool {
@@ -67,8 +76,8 @@ pub unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
 /// bytes before the first, in the end those before the next, unless there is none.
 ///
 /// # Safety
-/// So many are writable, and take a line at least unless they are the last; `some` take a line at least and a
-/// [`CHUNK`] at most, elements [`LARGEST`] bytes at most. `fill` writes all that it is asked for.
+/// So many are writable, and take a line at least unless they are the last; `some` take [`MOST`] bytes at most and
+/// a line at least, elements [`LARGEST`] bytes at most. `fill` writes all that it is asked for.
 #[inline]
 pub unsafe fn row(
     to: *mut u8,
@@ -79,7 +88,7 @@ pub unsafe fn row(
     (first, last): (bool, bool),
     mut fill: impl FnMut(usize, usize, *mut u8) -> bool,
 ) -> bool {
-    let mut buffer = Buffer::<{ LINE + CHUNK + LINE * LARGEST }>::new();
+    let mut buffer = Buffer::<{ LINE + MOST + LINE * LARGEST }>::new();
     let buffer = buffer.start();
     // SAFETY: within the caller's elements, and the buffer, which begins with a line.
     unsafe {
@@ -230,7 +239,7 @@ mod tests {
 
     #[test]
     fn rows_in_one_part_and_in_two() {
-        for size in [1, 2, 4, 8, 16] {
+        for size in [1, 2, 3, 4, 8, 12, 16] {
             let some = CHUNK / 4 / size;
             for (n, to) in [(1, 3), (63, 0), (some, 5), (some + 64, 63), (5 * some + 17, 1), (9 * some, 64)] {
                 for part in [n, n / 2].into_iter().filter(|part| *part == n || part * size >= LINE) {

@@ -7,7 +7,7 @@ use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
-use crate::backend::host::stream::{self, Buffer, CHUNK as PART, LARGEST, LINE, LONG_ROW, Line, NOTHING};
+use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, NOTHING};
 use crate::backend::host::transpose::{self, Block, How, Matrix, Stage, TransposeFn};
 use crate::backend::host::walk::Kernel;
 
@@ -108,7 +108,10 @@ impl CastKernel {
         far: bool,
     ) -> bool {
         let (source_size, destination_size) = self.caster.sizes();
-        let some = PART / source_size.max(destination_size);
+        let some = match far {
+            true => stream::chunk(source_size, destination_size),
+            false => stream::MOST / destination_size,
+        };
         // SAFETY: as the caller says.
         unsafe {
             stream::row(destination, destination_size, n, some, carried, ends, |done, count, buffer| {
