@@ -321,7 +321,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             _ if height >= lane && width >= lane => each!(tall[V::Lane]),
             _ if height >= lane => each!(narrow[V::Lane]),
             _ if width >= lane => each!(flat[V::Lane]),
-            _ => each!(one_by_one[V]),
+            _ => each!(one_by_one[]),
         }
     }
 
@@ -462,7 +462,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// # Safety
     /// As [`baseline`].
     #[inline(always)]
-    unsafe fn one_by_one<V>(&self, source: *const u8, to: *mut u8) {
+    unsafe fn one_by_one(&self, source: *const u8, to: *mut u8) {
         for (row, from) in self.rows.iter().enumerate() {
             for (column, start) in self.columns.iter().enumerate() {
                 // SAFETY: the caller's.
