@@ -1,8 +1,10 @@
-//! OpenCL beside the driver's own copies and the host: every pair of rows is measured in turn in one process.
+//! OpenCL beside the driver's own copies and the host: what is compared is measured in turn in one process.
 //!
 //!     cargo bench --bench opencl -- [--device N] [--json FILE]
 //!
 //! A ratio is the reference's time by ours: above 1, ours is faster. What each reference is stands in its row.
+//! On a processor a job is the driver's commands around the host's work, and both are measured by themselves too:
+//! the limit is the reference's time by the sum of the two, on one thread each, and nothing else.
 
 #[path = "../tests/common/cl.rs"]
 mod cl;
@@ -18,8 +20,8 @@ use opencl3::command_queue::*;
 use opencl3::device::{CL_DEVICE_NAME, CL_DEVICE_TYPE, CL_DEVICE_TYPE_CPU, get_device_info};
 use opencl3::memory::CL_MEM_READ_WRITE;
 
-/// Seconds for each of a pair, of which the medians count.
-const SECONDS: f64 = 0.6;
+/// Seconds for each row, of whose times the medians count.
+const SECONDS: f64 = 1.2;
 const LEAST_ROUNDS: usize = 5;
 
 /// A tensor of the host's or a device's memory.
@@ -56,44 +58,60 @@ fn copy(from: &Array, to: &Array) {
     assert_eq!(status, AB_OK);
 }
 
-/// A measured pair.
+/// What a job is compared with.
+struct Beside<'a> {
+    name: &'static str,
+    run: &'a dyn Fn(),
+    /// The driver's commands for the job without its work, and the work by itself.
+    alone: Option<[&'a dyn Fn(); 2]>,
+}
+
+/// A measured job: seconds.
 struct Row {
     what: &'static str,
     reference: &'static str,
-    bytes: usize,
     ours: f64,
     theirs: f64,
+    /// Of the driver's commands, and of the host's work.
+    alone: Option<[f64; 2]>,
 }
 
-/// The medians of both, measured in turn.
-fn in_turn(ours: &mut dyn FnMut(), theirs: &mut dyn FnMut()) -> (f64, f64) {
-    let mut times = (Vec::new(), Vec::new());
+impl Row {
+    fn of(what: &'static str, ours: &dyn Fn(), beside: Beside<'_>) -> Row {
+        let mut all = vec![ours, beside.run];
+        all.extend(beside.alone.into_iter().flatten());
+        let times = in_turn(&all);
+        let alone = beside.alone.map(|_| [times[2], times[3]]);
+        Row { what, reference: beside.name, ours: times[0], theirs: times[1], alone }
+    }
+
+    fn limit(&self) -> Option<f64> {
+        self.alone.map(|[driver, host]| self.theirs / (driver + host))
+    }
+}
+
+/// The medians of each, measured in turn.
+fn in_turn(all: &[&dyn Fn()]) -> Vec<f64> {
+    let mut times = vec![Vec::new(); all.len()];
+    all.iter().for_each(|run| run());
     let begin = Instant::now();
-    ours();
-    theirs();
-    while times.0.len() < LEAST_ROUNDS || begin.elapsed().as_secs_f64() < 2.0 * SECONDS {
-        for which in [true, false] {
+    while times[0].len() < LEAST_ROUNDS || begin.elapsed().as_secs_f64() < SECONDS {
+        for (run, times) in all.iter().zip(&mut times) {
             let start = Instant::now();
-            if which {
-                ours()
-            } else {
-                theirs()
-            }
-            let times = if which { &mut times.0 } else { &mut times.1 };
+            run();
             times.push(start.elapsed().as_secs_f64());
         }
     }
-    let median = |times: &mut Vec<f64>| {
+    let median = |mut times: Vec<f64>| {
         times.sort_by(f64::total_cmp);
         times[times.len() / 2]
     };
-    (median(&mut times.0), median(&mut times.1))
+    times.into_iter().map(median).collect()
 }
 
 /// Everything, on one device.
-fn measure(device: usize, mebibytes: usize) -> Vec<Row> {
+fn measure(device: usize, bytes: usize) -> Vec<Row> {
     let desk = cl::Desk::on(&cl::devices()[device..device + 1], 0);
-    let bytes = mebibytes << 20;
     let side = 1i64 << ((bytes / 4).ilog2() / 2);
     let (height, width) = ((bytes / 4) as i64 / side, side);
     let mut host = vec![1.5f32; 2 * bytes / 4];
@@ -121,39 +139,39 @@ fn measure(device: usize, mebibytes: usize) -> Vec<Row> {
     let float = |data, device, strides| array(data, device, "float32", strides);
     let upload = || copy(&float(near, on_host, dense), &float(first.mem, on_device, dense));
     let download = || copy(&float(first.mem, on_device, dense), &float(near, on_host, dense));
-    let mut rows = Vec::new();
-    let mut pair = |what, reference, bytes, ours: &mut dyn FnMut(), theirs: &mut dyn FnMut()| {
-        let (ours, theirs) = in_turn(ours, theirs);
-        rows.push(Row { what, reference, bytes, ours, theirs });
-    };
-    pair("upload", "clEnqueueWriteBuffer", bytes, &mut || upload(), &mut || {
-        // SAFETY: the buffer and the host's memory are that large.
-        let event = unsafe {
-            enqueue_write_buffer(desk.queue, first.mem, 1, 0, bytes, near, 0, null()).expect("a write")
-        };
-        // SAFETY: it is ours.
-        unsafe { opencl3::event::release_event(event) }.expect("a release");
-    });
-    pair("download", "clEnqueueReadBuffer", bytes, &mut || download(), &mut || {
-        // SAFETY: as above.
-        let event = unsafe {
-            enqueue_read_buffer(desk.queue, first.mem, 1, 0, bytes, near, 0, null()).expect("a read")
-        };
-        // SAFETY: it is ours.
-        unsafe { opencl3::event::release_event(event) }.expect("a release");
-    });
     let is_processor = get_device_info(cl::devices()[device], CL_DEVICE_TYPE)
         .is_ok_and(|kind| kind.to_ulong() & CL_DEVICE_TYPE_CPU != 0);
+
+    let write = || {
+        // SAFETY: the buffer and the host's memory are that large.
+        let event = unsafe { enqueue_write_buffer(desk.queue, first.mem, 1, 0, bytes, near, 0, null()) };
+        // SAFETY: it is ours.
+        unsafe { opencl3::event::release_event(event.expect("a write")) }.expect("a release");
+    };
+    let read = || {
+        // SAFETY: as above.
+        let event = unsafe { enqueue_read_buffer(desk.queue, first.mem, 1, 0, bytes, near, 0, null()) };
+        // SAFETY: it is ours.
+        unsafe { opencl3::event::release_event(event.expect("a read")) }.expect("a release");
+    };
+    fn beside<'a>(name: &'static str, run: &'a dyn Fn()) -> Beside<'a> {
+        Beside { name, run, alone: None }
+    }
+    let mut rows = vec![
+        Row::of("upload", &upload, beside("clEnqueueWriteBuffer", &write)),
+        Row::of("download", &download, beside("clEnqueueReadBuffer", &read)),
+    ];
     for (up, down, strides) in layouts {
+        let work = || copy(&float(near, on_host, strides), &float(near_too, on_host, dense));
+        let driver = || desk.empty_job(second.mem, None);
+        let alone: [&dyn Fn(); 2] = [&driver, &work];
+        let alone = is_processor.then_some(alone);
         let (from, to) = (float(near, on_host, strides), float(second.mem, on_device, dense));
-        pair(up, "a contiguous upload", bytes, &mut || copy(&from, &to), &mut || upload());
-        if is_processor {
-            pair(up, "mapping and unmapping, without a copy", bytes, &mut || copy(&from, &to), &mut || {
-                desk.map_and_unmap(&[(second.mem, bytes)]);
-            });
-        }
+        let contiguous = Beside { name: "a contiguous upload", run: &upload, alone };
+        rows.push(Row::of(up, &|| copy(&from, &to), contiguous));
         let (from, to) = (float(first.mem, on_device, strides), float(near_too, on_host, dense));
-        pair(down, "a contiguous download", bytes, &mut || copy(&from, &to), &mut || download());
+        let contiguous = Beside { name: "a contiguous download", run: &download, alone };
+        rows.push(Row::of(down, &|| copy(&from, &to), contiguous));
     }
     let half = |data, device| array(data, device, "float16", dense);
     let cases: [(&str, [i64; 2], bool); 3] = [
@@ -162,27 +180,26 @@ fn measure(device: usize, mebibytes: usize) -> Vec<Row> {
         ("on the device, every second element", [2 * width, 2], false),
     ];
     for (what, strides, casts) in cases {
-        let from = float(first.mem, on_device, strides);
-        let to = if casts { half(second.mem, on_device) } else { float(second.mem, on_device, dense) };
-        let mut ours = || copy(&from, &to);
+        let to = |data, device| if casts { half(data, device) } else { float(data, device, dense) };
+        let (from, result) = (float(first.mem, on_device, strides), to(second.mem, on_device));
+        let ours = || copy(&from, &result);
         if is_processor {
-            let from = float(near, on_host, strides);
-            let to = if casts { half(near_too, on_host) } else { float(near_too, on_host, dense) };
-            pair(what, "the host backend", bytes, &mut ours, &mut || copy(&from, &to));
-            pair(what, "mapping and unmapping both, without a copy", bytes, &mut ours, &mut || {
-                desk.map_and_unmap(&[(first.mem, bytes), (second.mem, bytes)]);
-            });
+            let (from, result) = (float(near, on_host, strides), to(near_too, on_host));
+            let work = || copy(&from, &result);
+            let driver = || desk.empty_job(second.mem, Some((first.mem, bytes)));
+            let host = Beside { name: "the host backend", run: &work, alone: Some([&driver, &work]) };
+            rows.push(Row::of(what, &ours, host));
         } else {
-            pair(what, "clEnqueueCopyBuffer", bytes, &mut ours, &mut || {
+            let device = || {
                 // SAFETY: both buffers are that large; the event is ours.
                 unsafe {
-                    let event =
-                        enqueue_copy_buffer(desk.queue, first.mem, second.mem, 0, 0, bytes, 0, null())
-                            .expect("a copy");
+                    let (from, to) = (first.mem, second.mem);
+                    let event = enqueue_copy_buffer(desk.queue, from, to, 0, 0, bytes, 0, null());
                     finish(desk.queue).expect("an end");
-                    opencl3::event::release_event(event).expect("a release");
+                    opencl3::event::release_event(event.expect("a copy")).expect("a release");
                 }
-            });
+            };
+            rows.push(Row::of(what, &ours, beside("clEnqueueCopyBuffer", &device)));
         }
     }
     rows
@@ -202,17 +219,25 @@ fn main() {
     let name = get_device_info(cl::devices()[device], CL_DEVICE_NAME).expect("a name").to_string();
     let name = name.trim_end_matches('\0').trim().to_owned();
     println!("{name}");
-    println!("{:>6}  {:<40} {:>9}  {:>6}  of", "MiB", "", "GB/s", "ratio");
+    println!("{:>6}  {:<36} {:>9} {:>6} {:>6}  of", "KiB", "", "GB/s", "ratio", "limit");
     let mut results = Vec::new();
-    for mebibytes in [1, 32] {
-        for row in measure(device, mebibytes) {
-            let Row { what, reference, bytes, ours, theirs } = row;
-            let (speed, ratio) = (bytes as f64 / ours / 1e9, theirs / ours);
-            println!("{mebibytes:>6}  {what:<40} {speed:>9.1}  {ratio:>6.2}  {reference}");
-            results.push(serde_json::json!({
+    for kibibytes in [64, 1024, 4096, 32768] {
+        let bytes = kibibytes << 10;
+        for row in measure(device, bytes) {
+            let Row { what, reference, ours, theirs, alone } = row;
+            let (speed, ratio, limit) = (bytes as f64 / ours / 1e9, theirs / ours, row.limit());
+            let told = limit.map_or(String::new(), |limit| format!("{limit:.2}"));
+            println!("{kibibytes:>6}  {what:<36} {speed:>9.1} {ratio:>6.2} {told:>6}  {reference}");
+            let mut result = serde_json::json!({
                 "bytes": bytes, "what": what, "reference": reference, "seconds": ours,
                 "reference_seconds": theirs, "ratio": ratio,
-            }));
+            });
+            if let Some([driver, host]) = alone {
+                result["driver_seconds"] = driver.into();
+                result["host_seconds"] = host.into();
+                result["limit"] = limit.into();
+            }
+            results.push(result);
         }
     }
     if let Some(path) = value("--json") {

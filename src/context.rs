@@ -118,8 +118,19 @@ impl Context {
         backend.admit(&there, Route::Download)?;
         let middle =
             Place { device: host, data: 0, byte_offset: 0, begin: 0, end: 0, dense: true, fresh: false };
-        receiver.admit(&Errand { source: &middle, streams: after, ..errand }, Route::Upload)?;
-        Ok((Route::Staged, plan.scratch_bytes))
+        let here = Errand { source: &middle, streams: after, ..errand };
+        receiver.admit(&here, Route::Upload)?;
+        let mut rooms = [[Axis::default(); most_axes(MAX_NDIM)]; 2];
+        let scratch = convert::foreseen_halves(
+            self,
+            plan,
+            options,
+            source,
+            destination,
+            &mut rooms,
+            |first, second| Ok(backend.scratch(&there, first)? + receiver.scratch(&here, second)?),
+        )?;
+        Ok((Route::Staged, plan.scratch_bytes + scratch))
     }
 
     /// The backend that takes over on the host what the one of [`Context::transferring`] has brought there.

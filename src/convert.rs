@@ -328,19 +328,53 @@ pub(crate) fn foreseen<'r>(
     destination: Option<&TensorView<'_>>,
     room: &'r mut [Axis],
 ) -> Transfer<'r> {
-    let target = &plan.target;
     let mut strides = [0; MAX_NDIM];
-    let strides = &mut strides[..view.shape.len()];
+    let sides = foreseen_sides(plan, view, destination, &mut strides[..view.shape.len()]);
+    job(context, options, view.shape, sides, room)
+}
+
+/// Likewise the two jobs of a plan that stops over in the host's memory.
+pub(crate) fn foreseen_halves(
+    context: &Context,
+    plan: &Plan,
+    options: &ConvertOptions,
+    view: &TensorView<'_>,
+    destination: Option<&TensorView<'_>>,
+    rooms: &mut [[Axis; most_axes(MAX_NDIM)]; 2],
+    show: impl FnOnce(&Transfer<'_>, &Transfer<'_>) -> Result<u64>,
+) -> Result<u64> {
+    let (shape, [room, other]) = (view.shape, rooms);
+    let (mut strides, mut between) = ([0; MAX_NDIM], [0; MAX_NDIM]);
+    let (source, destination) = foreseen_sides(plan, view, destination, &mut strides[..shape.len()]);
+    let middle = stopover(shape, source, destination, &mut between[..shape.len()]);
+    let there = job(context, options, shape, (source, middle), room);
+    show(&there, &job(context, options, shape, (middle, destination), other))
+}
+
+fn foreseen_sides<'a>(
+    plan: &Plan,
+    view: &TensorView<'a>,
+    destination: Option<&TensorView<'a>>,
+    room: &'a mut [i64],
+) -> (Side<'a>, Side<'a>) {
+    let target = &plan.target;
     let strides = match destination {
         Some(destination) => destination.strides,
         None => {
-            layout::dense_strides(view.shape, view.strides, target.order, strides);
-            strides
+            layout::dense_strides(view.shape, view.strides, target.order, room);
+            room
         }
     };
     let source = Side { dtype: view.dtype, padded: view.is_padded(), strides: view.strides };
-    let destination = Side { dtype: target.dtype, padded: target.padded, strides };
-    job(context, options, view.shape, (source, destination), room)
+    (source, Side { dtype: target.dtype, padded: target.padded, strides })
+}
+
+/// What is in the host's memory between two drivers: in whichever dtype is shorter.
+fn stopover<'a>(shape: &[i64], source: Side<'a>, destination: Side<'a>, strides: &'a mut [i64]) -> Side<'a> {
+    let bits = |side: &Side<'_>| Storage::of(side.dtype, side.padded).bits;
+    let short = if bits(&destination) < bits(&source) { destination } else { source };
+    layout::dense_strides(shape, destination.strides, Order::Keep, strides);
+    Side { strides, ..short }
 }
 
 /// What the transfers of a conversion have in common.
@@ -402,18 +436,15 @@ impl Job<'_> {
         (receiver, destination, to): (&dyn Backend, Side<'_>, &Place),
         streams: &Streams,
     ) -> Result<()> {
-        let storage = |side: &Side<'_>| Storage::of(side.dtype, side.padded);
-        let short = if storage(&destination).bits < storage(&source).bits { destination } else { source };
         let mut strides = [0; MAX_NDIM];
-        let strides = &mut strides[..self.shape.len()];
-        layout::dense_strides(self.shape, destination.strides, Order::Keep, strides);
-        let middle = Side { strides, ..short };
+        let middle = stopover(self.shape, source, destination, &mut strides[..self.shape.len()]);
+        let storage = Storage::of(middle.dtype, middle.padded);
         let device = backend::host::DEVICE;
         let too_much = Error::OutOfMemory { device, bytes: u64::MAX, alignment: NEW_MEMORY_ALIGNMENT };
         let count = layout::num_elements(self.shape).ok_or(too_much)?;
-        let size = storage(&middle).num_bytes(count).ok_or(too_much)?;
+        let size = storage.num_bytes(count).ok_or(too_much)?;
         let mut memory = Memory::on_host(device, size, NEW_MEMORY_ALIGNMENT)?;
-        let whole_bytes = storage(&middle).is_bytes();
+        let whole_bytes = storage.is_bytes();
         if !whole_bytes {
             memory.clear();
         }

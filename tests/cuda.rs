@@ -803,24 +803,68 @@ fn results_that_no_device_has_room_for() {
     assert_eq!(cuda::live()[0], live[0]);
 }
 
-/// Many threads at once: rings, streams and modules are shared without a mix-up.
-fn many_threads() {
-    let threads: Vec<_> = (0..4u8)
-        .map(|seed| {
-            std::thread::spawn(move || {
-                for round in 0..3u8 {
-                    let bytes: Vec<u8> = (0..75_000u32).map(|at| (at as u8).wrapping_mul(seed + 3) ^ round).collect();
-                    let source = Array::host(&bytes, "uint8", &[250, 300]).strided(&[1, 250], 0);
-                    let (there, _) = copy(&source, &to_device(if seed % 2 == 0 { GPU } else { SECOND_GPU })).unwrap();
-                    let device = (2, there.tensor().device.device_id);
-                    let turned = Array::new(there.data(), device, "uint8", &[300, 250]).strided(&[1, 300], 0);
-                    let (back, _) = copy(&turned, &to_device(CPU)).unwrap();
-                    assert!(back.bytes(bytes.len()) == bytes);
-                }
-            })
-        })
-        .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+/// Dozens of threads at once, with contexts, streams and buffers that come and go, and results that end on other
+/// threads: rings, streams and modules are shared without a mix-up, and nothing of a job stays.
+fn dozens_of_threads() {
+    const THREADS: u8 = 24;
+    let run = |rounds: u8| {
+        let (send, receive) = std::sync::mpsc::channel::<(Owned, Vec<u8>)>();
+        let receive = std::sync::Mutex::new(receive);
+        let end = |(result, bytes): (Owned, Vec<u8>)| {
+            let tensor = result.tensor();
+            let device = (tensor.device.device_type, tensor.device.device_id);
+            let turned = Array::new(result.data(), device, "float32", &[60, 50]).strided(&[1, 60], 0);
+            let (back, _) = copy(&turned, &with_dtype(to_device(CPU), "uint8")).unwrap();
+            assert!(back.bytes(bytes.len()) == bytes, "{device:?}");
+        };
+        std::thread::scope(|scope| {
+            for seed in 0..THREADS {
+                let (send, receive) = (send.clone(), &receive);
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let pick = seed.wrapping_mul(5).wrapping_add(round);
+                        let bytes: Vec<u8> =
+                            (0..3_000u32).map(|at| (at as u8).wrapping_mul(seed + 3) ^ round).collect();
+                        // Rings of three sizes; the default one's is shared by all.
+                        let context = match pick % 3 {
+                            0 => null_mut(),
+                            size => context(1 << (10 * size)),
+                        };
+                        let target = [GPU, SECOND_GPU, PINNED, MANAGED][usize::from(pick / 3 % 4)];
+                        let source = Array::host(&bytes, "uint8", &[50, 60]).strided(&[1, 50], 0);
+                        let result = if pick % 5 == 0 && target != SECOND_GPU {
+                            // From memory and a stream of its own, which go.
+                            let desk = Desk::new(0);
+                            let (buffer, stream) = (desk.buffer(&bytes), desk.stream(false));
+                            let there = Array { data: buffer.address, device: GPU, ..source };
+                            let options = on_streams(number(stream), 0, with_dtype(to_device(target), "float32"));
+                            let (result, _) = copy_in(context, &there, &options).unwrap();
+                            cu!(cuStreamDestroy(stream));
+                            result
+                        } else {
+                            copy_in(context, &source, &with_dtype(to_device(target), "float32")).unwrap().0
+                        };
+                        // SAFETY: it is nobody's but ours, or NULL.
+                        unsafe { arraybridge::ffi::context::ab_context_release(context) };
+                        send.send((result, bytes)).unwrap();
+                        let other = receive.lock().unwrap().try_recv();
+                        other.into_iter().for_each(&end);
+                    }
+                });
+            }
+        });
+        drop(send);
+        receive.into_inner().unwrap().into_iter().for_each(end);
+    };
+    let (first, second) = (Desk::new(0), Desk::new(1));
+    let settled = || settle(&[&first, &second]);
+    settled();
+    let before = cuda::live();
+    run(4);
+    settled();
+    // Slots of rings stay, each of the host's memory with a device's at most.
+    let [device, host] = [0, 1].map(|kind| cuda::live()[kind] - before[kind]);
+    assert!(device <= host, "{before:?}, and now {:?}", cuda::live());
 }
 
 /// In a child of a process that has used CUDA, the driver does not work: that is said, nothing hangs, and

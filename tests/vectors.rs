@@ -244,14 +244,17 @@ mod opencl {
 
     pub const WAY: &str = "ARRAYBRIDGE_VECTORS_WAY";
     /// What the variable may be: to a device, from one, within a context, between two; and whether the
-    /// device is one with memory of its own, so that kernels do the work.
+    /// device is one with memory of its own, so that kernels do the work. Where there are two devices a way
+    /// may also be "peer", from the first to the last of one context; "staged" is between their contexts.
     pub const WAYS: [(&str, bool); 5] =
         [("upload", false), ("download", false), ("device", false), ("device", true), ("staged", false)];
 
     thread_local! {
         static DESKS: Option<(String, Desk, Desk)> = std::env::var(WAY).ok().map(|way| {
-            let desk = || Desk::new().expect("a device of OpenCL");
-            (way, desk(), desk())
+            let devices = super::cl::devices();
+            let last = devices.len().checked_sub(1).expect("a device of OpenCL");
+            let first = if way == "peer" { &devices[..] } else { &devices[..1] };
+            (way, Desk::on(first, 0), Desk::on(&devices[last..], 0))
         });
     }
 
@@ -281,7 +284,8 @@ mod opencl {
             let desk = if way == "staged" { second } else { first };
             let result = (way != "download").then(|| desk.buffer(place, CL_MEM_READ_WRITE));
             if let Some(result) = &result {
-                (destination.data, destination.device) = (result.mem, device);
+                let device_id = if way == "peer" { super::cl::devices().len() as i32 - 1 } else { 0 };
+                (destination.data, destination.device) = (result.mem, DLDevice { device_id, ..device });
             }
             let outcome = copy_tensors((source, from.flags()), (destination, to.flags()), options);
             if let Some(result) = &result {

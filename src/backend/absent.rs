@@ -48,7 +48,9 @@ impl Backend for Absent {
         text.write_str(self.why)
     }
 
-    fn list_devices(&self, _show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {}
+    fn list_devices(&self, _show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) -> Result<()> {
+        Ok(())
+    }
 
     fn detect_pointer(&self, _address: u64) -> Option<PointerInfo> {
         None

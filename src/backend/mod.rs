@@ -169,8 +169,9 @@ pub trait Backend: Sync {
     /// Writes its version and library.
     fn describe(&self, text: &mut dyn fmt::Write) -> fmt::Result;
 
-    /// Shows each of its devices, with its name.
-    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display));
+    /// Shows each of its devices, with its name; none where it cannot be used. Fails where there was no memory to
+    /// find them.
+    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) -> Result<()>;
 
     /// What its driver says of an address, if that driver runs already; it is never started.
     fn detect_pointer(&self, address: u64) -> Option<PointerInfo>;

@@ -2,6 +2,7 @@
 //! process for is an error here.
 
 use std::alloc::{Layout, alloc};
+use std::ffi::{CStr, c_void};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -14,6 +15,28 @@ use crate::error::{Error, Result};
 pub fn out_of_memory(layout: Layout) -> Error {
     let (bytes, alignment) = (layout.size() as u64, layout.align() as u64);
     Error::OutOfMemory { device: host::DEVICE, bytes, alignment }
+}
+
+/// Opens a library of a driver's; None: it cannot be opened. Fails where there was no memory for it.
+///
+/// # Safety
+/// Its initialisers may be run.
+pub unsafe fn library(name: &CStr) -> Result<Option<NonNull<c_void>>> {
+    // SAFETY: as the caller says. What is told of a failure is this thread's until its next call.
+    unsafe {
+        let opened = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        if opened.is_null() {
+            // Not errno, which a library that is not there may leave as it was.
+            let told = libc::dlerror();
+            let told = if told.is_null() { c"" } else { CStr::from_ptr(told) };
+            let has = |words: &[u8]| told.to_bytes().windows(words.len()).any(|part| part == words);
+            // "Cannot allocate memory", "out of memory", and the like.
+            if has(b"allocate") || has(b"out of memory") {
+                return Err(out_of_memory(Layout::new::<usize>()));
+            }
+        }
+        Ok(NonNull::new(opened))
+    }
 }
 
 /// A value on the heap.

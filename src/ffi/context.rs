@@ -181,7 +181,7 @@ pub unsafe extern "C" fn ab_list_devices(
                     put_text(&mut info.name, name);
                     put_text(&mut info.backend, &backend.name());
                     list.push(info);
-                });
+                })?;
             }
             list.finish();
         }

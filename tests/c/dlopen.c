@@ -1,9 +1,10 @@
-/* Loading the library does nothing but load it, and what it made outlives the handle. Run with its path;
- * not linked with it. */
+/* Loading the library does nothing but load it, and what it made outlives the handle, while its threads sleep
+ * too. Run with its path; not linked with it. */
 #include "check.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <time.h>
 
 static int entries(const char *folder) {
   int count = 0;
@@ -13,6 +14,10 @@ static int entries(const char *folder) {
   closedir(directory);
   return count;
 }
+
+/* As large as threads are for. */
+enum { LARGE = 4 << 20 };
+static float many[LARGE];
 
 static int maps_name(const char *library) {
   char line[4096];
@@ -29,10 +34,11 @@ int main(int argc, char **argv) {
   void *library;
   uint32_t (*abi_version)(void);
   ab_status (*convert)(ab_context *, managed *, const ab_convert_options *, managed **, ab_report *, ab_error *);
-  source kept, copied;
-  managed *view = NULL, *copy = NULL;
+  source kept, copied, large;
+  managed *view = NULL, *copy = NULL, *wide = NULL;
   ab_convert_options options = to_dtype(F64);
   float *data = mem(0);
+  const struct timespec a_while = {0, 20000000};
 
   CHECK_EQ(argc, 2);
   threads = entries("/proc/self/task");
@@ -58,8 +64,15 @@ int main(int argc, char **argv) {
   CHECK(!maps_name("libcuda.so")); /* nothing here was for a device */
   CHECK(!maps_name("libOpenCL.so"));
 
+  /* Where there are processors for workers, they sleep in its code when the handle goes. */
+  source_set(&large, many, F32, 1, DIMS(LARGE), NULL);
+  CHECK_EQ(convert(NULL, &large.tensor, &options, &wide, NULL, poisoned_error()), AB_OK);
+
   CHECK_EQ(dlclose(library), 0);
-  CHECK(((double *)copy->dl_tensor.data)[3] == 7);
+  CHECK(maps_name(argv[1]));
+  nanosleep(&a_while, NULL);
+  CHECK(((double *)copy->dl_tensor.data)[3] == 7 && ((double *)wide->dl_tensor.data)[LARGE - 1] == 0);
+  wide->deleter(wide);
   copy->deleter(copy);
   view->deleter(view);
   CHECK_EQ(kept.deleted, 1);

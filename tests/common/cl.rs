@@ -10,6 +10,9 @@ use std::sync::OnceLock;
 use opencl3::command_queue::*;
 use opencl3::context::context::{create_context, release_context};
 use opencl3::device::{CL_DEVICE_TYPE_ALL, get_device_ids};
+use opencl3::event::{
+    CL_COMPLETE, CL_EVENT_COMMAND_EXECUTION_STATUS, get_event_info, release_event, wait_for_events,
+};
 use opencl3::memory::*;
 use opencl3::platform::platform::get_platform_ids;
 
@@ -66,33 +69,42 @@ impl Desk {
             let place = bytes.as_mut_ptr().cast();
             let event =
                 enqueue_read_buffer(self.queue, mem, CL_TRUE, 0, size, place, 0, null()).expect("a read");
-            opencl3::event::release_event(event).expect("a release");
+            release_event(event).expect("a release");
         }
         bytes
     }
 
-    /// Maps the first bytes of buffers and unmaps them again, waiting once for each of the two: what every job
-    /// on mapped buffers costs besides.
-    pub fn map_and_unmap(&self, parts: &[(cl_mem, usize)]) {
-        let mut places = [null_mut::<c_void>(); 2];
-        // SAFETY: the buffers have so many bytes; what is unmapped is mapped; the events are ours.
+    /// A native kernel on a buffer that does nothing, while the first bytes of another one are mapped for
+    /// reading, and looks for its end without sleeping: the least that a job on a processor takes of the driver.
+    pub fn empty_job(&self, mem: cl_mem, beside: Option<(cl_mem, usize)>) {
+        unsafe extern "C" fn nothing(_: *mut c_void) {}
+        let mut address: *mut c_void = mem;
+        let place = (&raw const address).cast::<c_void>();
+        let size = size_of_val(&address);
+        // SAFETY: the buffer has so many bytes; what is unmapped is mapped; the events are ours.
         unsafe {
-            for (index, (mem, size)) in parts.iter().enumerate() {
-                let blocking = cl_bool::from(index + 1 == parts.len());
-                let (access, place) = (CL_MAP_READ | CL_MAP_WRITE, &mut places[index]);
+            let mapped = beside.map(|(mem, bytes)| {
+                let mut at = null_mut();
                 let event =
-                    enqueue_map_buffer(self.queue, *mem, blocking, access, 0, *size, place, 0, null())
-                        .expect("a map");
-                opencl3::event::release_event(event).expect("a release");
+                    enqueue_map_buffer(self.queue, mem, CL_FALSE, CL_MAP_READ, 0, bytes, &mut at, 0, null());
+                release_event(event.expect("a map")).expect("a release");
+                (mem, at)
+            });
+            let arguments = (&raw mut address).cast();
+            let mut last =
+                enqueue_native_kernel(self.queue, Some(nothing), arguments, size, 1, &mem, &place, 0, null())
+                    .expect("a native kernel");
+            if let Some((mem, at)) = mapped {
+                release_event(last).expect("a release");
+                last = enqueue_unmap_mem_object(self.queue, mem, at, 0, null()).expect("an unmap");
             }
-            for (index, (mem, _)) in parts.iter().enumerate() {
-                let event =
-                    enqueue_unmap_mem_object(self.queue, *mem, places[index], 0, null()).expect("an unmap");
-                if index + 1 == parts.len() {
-                    opencl3::event::wait_for_events(&[event]).expect("an end");
-                }
-                opencl3::event::release_event(event).expect("a release");
+            flush(self.queue).expect("a flush");
+            let status = |event| get_event_info(event, CL_EVENT_COMMAND_EXECUTION_STATUS).expect("a status");
+            while status(last).to_int() > CL_COMPLETE {
+                (0..64).for_each(|_| std::hint::spin_loop());
             }
+            wait_for_events(&[last]).expect("an end");
+            release_event(last).expect("a release");
         }
     }
 

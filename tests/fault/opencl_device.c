@@ -223,6 +223,12 @@ code clWaitForEvents(uint n, void *const *events) {
   return 0;
 }
 
+code clGetEventInfo(void *e, uint what, size_t size, void *out, size_t *needed) {
+  is(e, EVENT);
+  NEED(what == 0x11D3); /* COMMAND_EXECUTION_STATUS */
+  SAY(code, 0);
+}
+
 code clReleaseEvent(void *e) { return let_go(is(e, EVENT)); }
 
 code clEnqueueMarkerWithWaitList(void *q, uint n, void *const *events, void **event) {

@@ -6,10 +6,10 @@
 #include "../c/check.h"
 
 static ab_status round_0(void), round_1(void), round_2(void);
-static ab_status staged(void), mixed(void), packed(void), foreign(void);
+static ab_status staged(void), mixed(void), packed(void), foreign(void), listed(void);
 #define MORE_SCENARIOS \
   {"apart", round_0}, {"native", round_1}, {"mapped", round_2}, {"staged", staged}, {"mixed", mixed}, \
-      {"packed", packed}, {"foreign", foreign},
+      {"packed", packed}, {"foreign", foreign}, {"listed", listed},
 #include "memory.c"
 
 /* Opened before anything fails: where a path of the linker's has no memory it takes the next one, which may lead
@@ -40,6 +40,18 @@ static ab_status to(ab_context *context, const DLTensor *from, int type, int id,
   *out = NULL;
   status = p_ab_copy(context, from, 0, &options, out, &report, poisoned_error());
   return status == AB_OK ? AB_OK : failed(status, *out);
+}
+
+/* All of them, or an error: never a part. */
+static ab_status listed(void) {
+  ab_device_info list[16] = {{.struct_size = sizeof *list}};
+  size_t count = 0, found = 0;
+  ab_status status = p_ab_list_devices(NULL, list, COUNT(list), &count, poisoned_error());
+  s.deleted = 0;
+  if (status != AB_OK) return failed(status, NULL);
+  for (size_t i = 0; i < count; i++) found += list[i].device.device_type == kDLOpenCL;
+  CHECK_EQ(found, 4);
+  return AB_OK;
 }
 
 /* Of few and small slots, so that jobs have several parts. */

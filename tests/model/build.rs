@@ -27,6 +27,14 @@ fn main() {
         "../../src/backend/shared.rs",
         &[("/// A value that several own; the last one drops it.", "#[cfg(test)]")],
     );
+    take(
+        "lanes.rs",
+        "../../src/backend/opencl/lane.rs",
+        &[
+            ("/// A lane for as long as it is in use", "    /// Of the context of our own that each device has."),
+            ("    /// Whether both are one.", "impl std::fmt::Debug for Held"),
+        ],
+    );
     take("stage.rs", "../../src/backend/host/transpose/stage.rs", &[("/// A power of two;", "impl Stage {")]);
     take(
         "pages.rs",

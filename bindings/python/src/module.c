@@ -113,9 +113,16 @@ static PyMethodDef methods[] = {
 };
 
 static int execute(PyObject *module) {
-  /* One set of caches and types a process: a second interpreter would share its objects with the first. */
+  /* Memory is released on any thread, for which PyGILState_Ensure knows the main interpreter only: in another one,
+   * Python 3.10 and 3.11 wait there for ever. */
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    PyErr_SetString(PyExc_ImportError, "arraybridge can be imported by the main interpreter of a process only, not by a "
+                                       "subinterpreter (with mod_wsgi, set WSGIApplicationGroup %{GLOBAL})");
+    return -1;
+  }
+  /* One set of caches and types a process. */
   if (tensor_type) {
-    PyErr_SetString(PyExc_ImportError, "arraybridge can be imported by one interpreter of a process only");
+    PyErr_SetString(PyExc_ImportError, "arraybridge has been imported already: a process can import it once");
     return -1;
   }
   if (ab_abi_version() >> 16 != AB_ABI_MAJOR) {

@@ -46,6 +46,54 @@ def test_importing_loads_no_framework() -> None:
         assert f"'{name}'" not in loaded
 
 
+SUBINTERPRETERS = """
+import sys
+try:
+    import _interpreters as api
+
+    create = lambda isolated: api.create("isolated" if isolated else "legacy")
+    outcome = lambda id, code: getattr(api.exec(id, code), "msg", None)
+except ImportError:
+    import _xxsubinterpreters as api
+
+    create = lambda isolated: api.create(isolated=isolated)
+
+    def outcome(id, code):
+        try:
+            return api.run_string(id, code)
+        except api.RunFailedError as error:
+            return str(error)
+
+
+def tell():
+    for isolated in (False, True):
+        id = create(isolated)
+        print(outcome(id, f"import sys; sys.path[:] = {sys.path}; import arraybridge"))
+        api.destroy(id)
+
+
+tell()
+import arraybridge as ab
+
+print(ab.convert([1, 2]).sum())
+tell()
+print(ab.convert([3, 4]).sum())
+"""
+
+
+def test_subinterpreters_are_refused() -> None:
+    try:
+        told = run(sys.executable, "-W", "ignore", "-c", SUBINTERPRETERS, timeout=100).splitlines()
+    except AssertionError as failure:
+        if "No module named '_xxsubinterpreters'" in str(failure):
+            pytest.skip("this Python has no subinterpreters")
+        raise
+    assert len(told) == 6 and (told[2], told[5]) == ("3", "7"), told
+    for refusal in (told[0], told[1], told[3], told[4]):
+        # Those with a GIL of their own Python refuses itself.
+        assert "not by a subinterpreter" in refusal or "does not support loading in subinterpreters" in refusal, told
+
+
 def test_every_public_name_is_there_and_documented() -> None:
     for name in ab.__all__:
         value = getattr(ab, name)

@@ -13,6 +13,7 @@ use cudarc::driver::sys::{
 };
 
 use crate::backend::NO_MEMORY;
+use crate::backend::shared::library;
 use crate::error::{Error, Result};
 
 /// Why there is no CUDA here.
@@ -134,19 +135,13 @@ pub fn functions() -> Result<&'static Functions, Why> {
 static OPENING: Mutex<()> = Mutex::new(());
 
 fn open() -> Result<Result<Functions, Why>, Why> {
-    // SAFETY: opening a library runs its initialisers, which is what CUDA programs do.
-    let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        // A library that is not there leaves another number behind.
-        let code = std::io::Error::last_os_error().raw_os_error();
-        return if code == Some(libc::ENOMEM) {
-            Err(NO_MEMORY)
-        } else {
-            Ok(Err("the library libcuda.so.1 cannot be opened"))
-        };
+    // SAFETY: opening a library runs its initialisers, which is what CUDA programs do. It stays open.
+    unsafe {
+        Ok(match library(LIBRARY).map_err(|_| NO_MEMORY)? {
+            Some(library) => Functions::find(library.as_ptr()),
+            None => Err("the library libcuda.so.1 cannot be opened"),
+        })
     }
-    // SAFETY: it is open, and stays so.
-    Ok(unsafe { Functions::find(library) })
 }
 
 /// What is found out once for the process. Where that fails, for want of memory, it is tried again the next time.

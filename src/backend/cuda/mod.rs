@@ -69,14 +69,19 @@ impl Backend for Cuda {
         }
     }
 
-    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {
-        let Ok(cuda) = devices::cuda() else { return };
+    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) -> Result<()> {
+        let cuda = match devices::needed() {
+            Ok(cuda) => cuda,
+            Err(error @ Error::OutOfMemory { .. }) => return Err(error),
+            Err(_) => return Ok(()),
+        };
         for device in &cuda.devices {
             let pair = DLDevice { device_type: device_type::CUDA, device_id: device.id };
             // To ask how much is free takes a context, which takes some: none is made for that.
             let free = device.lane_if_made().and_then(free_memory).unwrap_or(0);
             show(DeviceInfo { device: pair, total_memory: device.memory, free_memory: free }, &device.name);
         }
+        Ok(())
     }
 
     fn detect_pointer(&self, address: u64) -> Option<PointerInfo> {

@@ -233,20 +233,6 @@ impl Small {
         (self.first_special - 1) >> self.fraction < 31
     }
 
-    /// What a code stands for, as the bits of a float16, in units of [`Small::half_scale`].
-    #[inline(always)]
-    pub fn half(self, code: u8) -> u16 {
-        let code = u16::from(code);
-        let (sign, first_special) = (self.sign as u16, self.first_special as u16);
-        let magnitude = code & (sign - 1);
-        let finite = magnitude << (10 - self.fraction);
-        let is_infinity = magnitude == self.overflow as u16 && self.overflow as u8 != self.nan[0];
-        let special = if is_infinity { 0x7c00 } else { 0x7e00 };
-        let half = if magnitude >= first_special { special } else { finite };
-        let half = if self.unsigned_zero && code & 0xff == 0x80 { 0x7e00 } else { half };
-        half | (code & sign) << (15 - self.sign.trailing_zeros())
-    }
-
     /// The power of two that the exponents' biases differ by.
     pub const fn half_scale(self) -> f32 {
         f32::from_bits((127 + 15 - self.bias) << 23)

@@ -4,6 +4,7 @@ use super::bits;
 use super::copy::{self, CopyFn, Steps};
 use super::fuse::{Matrices, Reach};
 use super::isa::Isa;
+use super::stream::{self, LONG_ROW};
 use super::transpose::{self, How, Matrix, Scattered, ScatteredFn, TransposeFn};
 use super::walk::Kernel;
 
@@ -19,7 +20,7 @@ unsafe impl Sync for Sides {}
 
 /// Whether transposes write around the caches: only where the whole result is too large for them.
 fn how(bytes: usize) -> How {
-    if bytes >= transpose::STREAM_FROM { How::Streamed } else { How::Cached }
+    if bytes >= stream::STREAM_FROM { How::Streamed } else { How::Cached }
 }
 
 /// Moves elements of some bytes.
@@ -44,6 +45,52 @@ impl Move {
     }
 }
 
+impl Move {
+    /// Whether rows of such steps are written around the caches. Where lines are read for a part of them only,
+    /// that is what takes the time.
+    fn streams(&self, from: i64, to: i64, n: usize) -> bool {
+        let size = self.size as i64;
+        let dense = to == size
+            && (from == size || from == -size && self.copy.is_some() && self.size <= stream::LARGEST);
+        self.how == How::Streamed && cfg!(target_arch = "x86_64") && dense && n * self.size >= LONG_ROW
+    }
+
+    /// Writes a row whose elements do not follow each other in the source.
+    ///
+    /// # Safety
+    /// As [`Kernel::row`].
+    unsafe fn row_around(
+        &self,
+        copy: CopyFn,
+        source: *const u8,
+        step: isize,
+        destination: *mut u8,
+        n: usize,
+    ) {
+        let (size, some) = (self.size, stream::CHUNK / self.size);
+        let steps = Steps::one(size as isize);
+        // SAFETY: as the caller says.
+        unsafe {
+            stream::row(
+                destination,
+                size,
+                n,
+                some,
+                &mut { stream::NOTHING },
+                (true, true),
+                |done, count, buffer| {
+                    let from = source.offset(done as isize * step);
+                    let ahead = stream::AHEAD as isize * step.signum();
+                    stream::prefetch_bytes(from.wrapping_offset(ahead), count as isize * step);
+                    copy(from, Steps::one(step), buffer, steps, count, 1);
+                    true
+                },
+            );
+        }
+        stream::fence();
+    }
+}
+
 impl Kernel for Move {
     fn steps(&self) -> (i64, i64) {
         (self.size as i64, self.size as i64)
@@ -58,7 +105,12 @@ impl Kernel for Move {
         unsafe {
             if (from.1, to.1) == self.steps() {
                 let source = self.sides.source.offset(from.0 as isize);
-                source.copy_to_nonoverlapping(self.sides.destination.offset(to.0 as isize), n * self.size);
+                let destination = self.sides.destination.offset(to.0 as isize);
+                if self.streams(from.1, to.1, n) {
+                    stream::copy(source, destination, n * self.size);
+                } else {
+                    source.copy_to_nonoverlapping(destination, n * self.size);
+                }
                 return true;
             }
             self.rows(from, to, n, 1, (0, 0))
@@ -79,7 +131,18 @@ impl Kernel for Move {
         unsafe {
             let source = self.sides.source.offset(from.0 as isize);
             let destination = self.sides.destination.offset(to.0 as isize);
-            if let Some(copy) = self.copy {
+            if self.streams(from.1, to.1, n) {
+                for row in 0..count as isize {
+                    let (source, destination) =
+                        (source.offset(row * from_steps.row), destination.offset(row * to_steps.row));
+                    match self.copy {
+                        Some(copy) if from.1 != to.1 => {
+                            self.row_around(copy, source, from_steps.element, destination, n)
+                        }
+                        _ => stream::copy(source, destination, n * self.size),
+                    }
+                }
+            } else if let Some(copy) = self.copy {
                 copy(source, from_steps, destination, to_steps, n, count);
             } else {
                 copy::of_any_size(source, from_steps, destination, to_steps, n, count, self.size);

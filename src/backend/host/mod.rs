@@ -2,8 +2,9 @@
 //!
 //! A job's axes are divided among threads (`split`, `threads`), walked in blocks that the caches like
 //! (`walk`), and handed as rows and matrices to a kernel (`kernel`), which is made of copies (`copy`),
-//! transposes (`transpose`), casts (`cast`, `float`) and elements within bytes (`bits`). Everything
-//! that gains by it is compiled for several sets of instructions (`isa`). Large results come from huge
+//! transposes (`transpose`), casts (`cast`, `float`) and elements within bytes (`bits`). What is too large for
+//! the caches is written around them (`stream`). Everything that gains by it is compiled for several sets of
+//! instructions (`isa`). Large results come from huge
 //! pages (`pages`). What the system tells is read without allocating (`system`).
 
 mod bits;
@@ -15,6 +16,7 @@ mod isa;
 mod kernel;
 pub(super) mod pages;
 mod split;
+mod stream;
 mod system;
 pub(super) mod threads;
 mod transpose;
@@ -68,11 +70,12 @@ impl Backend for Host {
         write!(text, "{}, {}, {}", std::env::consts::OS, std::env::consts::ARCH, isa::Isa::get().name())
     }
 
-    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {
+    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) -> Result<()> {
         let (total_memory, free_memory) = memory_sizes();
         let mut room = [0; 1024];
         let name = processor_model(&mut room).unwrap_or(std::env::consts::ARCH);
         show(DeviceInfo { device: DEVICE, total_memory, free_memory }, &name);
+        Ok(())
     }
 
     fn detect_pointer(&self, address: u64) -> Option<PointerInfo> {

@@ -32,8 +32,8 @@ pub unsafe fn run(
 ) -> bool {
     let bytes = axes.iter().fold(kernel.steps().1, |bytes, axis| bytes.saturating_mul(axis.extent));
     let steps = kernel.steps();
-    let plain =
-        axes.last().is_some_and(|inner| (inner.source, inner.destination) == steps) && steps.0 == steps.1;
+    let in_order = axes.last().is_some_and(|inner| (inner.source, inner.destination) == steps);
+    let plain = in_order && steps.0 == steps.1;
     let threads = match limit {
         _ if bytes < PARALLEL[usize::from(!plain)] => 1,
         0 => threads::available(),
@@ -50,8 +50,10 @@ pub unsafe fn run(
     // innermost in the source is cut into long pieces only: short ones would read a part of each line.
     let nearest = (0..axes.len()).min_by_key(|index| axes[*index].source.unsigned_abs());
     let least = |index: usize| if Some(index) == nearest { wanted.saturating_mul(PIECE) } else { wanted };
-    let stride =
-        |index: &usize| axes[*index].source.unsigned_abs().min(axes[*index].destination.unsigned_abs());
+    let stride = |index: &usize| {
+        let Axis { source, destination, .. } = axes[*index];
+        (source / steps.0).unsigned_abs().min((destination / steps.1).unsigned_abs())
+    };
     let enough =
         (0..axes.len()).rev().filter(|index| axes[*index].extent >= least(*index)).max_by_key(stride);
     let longest = || {
@@ -76,7 +78,7 @@ pub unsafe fn run(
         if !kept.load(Ordering::Relaxed) {
             return;
         }
-        let index = index as i64;
+        let index = if in_order { index as i64 } else { apart(index as i64, parts, threads as i64) };
         let begin = if index == 0 { 0 } else { first + index * part };
         let end = axis.extent.min(first + (index + 1) * part);
         let mut own = PerAxis::new();
@@ -93,6 +95,13 @@ pub unsafe fn run(
         }
     });
     kept.into_inner()
+}
+
+/// Which of the parts is the next: those that are taken one after the other lie far from each other. Neighbours are
+/// read from, or written to, the same pages, where threads disturb each other.
+fn apart(index: i64, parts: i64, threads: i64) -> i64 {
+    let (lane, at) = (index % threads, index / threads);
+    lane * (parts / threads) + lane.min(parts % threads) + at
 }
 
 fn gcd(mut a: i64, mut b: i64) -> i64 {

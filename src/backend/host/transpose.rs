@@ -11,6 +11,7 @@
 mod neon;
 mod scattered;
 mod stage;
+mod strips;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -20,7 +21,11 @@ pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size
 #[cfg(test)]
 pub use self::stage::STAGE;
 pub use self::stage::Stage;
+pub use self::strips::{Block, each_piece};
 use super::isa::Isa;
+use super::stream::{LINE, fence, prefetch};
+#[cfg(target_arch = "x86_64")]
+use super::stream::{Line, NOTHING, write_around};
 
 /// A matrix to transpose, or a part of one.
 ///
@@ -47,8 +52,8 @@ pub struct Matrix {
 pub enum How {
     /// Reads and writes through them.
     Cached,
-    /// Writes around them what is worth it. For results from [`STREAM_FROM`] on, even where the matrix
-    /// is a part of one.
+    /// Writes around them what is worth it. For results that they could not hold, even where the matrix is a
+    /// part of one.
     Streamed,
     /// Writes through them, and asks for lines of the source so many bytes away from those that it reads.
     Ahead(isize),
@@ -59,9 +64,6 @@ pub enum How {
 /// # Safety
 /// Every element of the matrix is readable in the source and writable in the destination.
 pub type TransposeFn = unsafe fn(&Matrix, How);
-
-/// Bytes from which on a result is better written around the caches.
-pub const STREAM_FROM: usize = 16 << 20;
 
 /// The transpose for elements of a size: 1, 2, 4, 8 or 16 bytes.
 pub fn for_size(isa: Isa, size: usize) -> Option<TransposeFn> {
@@ -790,6 +792,9 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
             }
             _ if stream && streamed(matrix, itself, SIZE) => {}
             (true, true) if ahead != 0 => squares::<V, SIZE, false, true>(matrix, ahead),
+            // Two lanes that are loaded where they belong save exchanging them, for which squares of single bytes
+            // leave no register.
+            (true, true) if SIZE == 1 && V::LANES == 2 => tall_strips::<V, SIZE>(matrix),
             (true, true) => squares::<V, SIZE, false, false>(matrix, 0),
             (true, false) if matrix.columns > 0 => thin::<V, SIZE, true>(matrix),
             (false, true) if matrix.rows > 0 => thin::<V, SIZE, false>(matrix),
@@ -798,13 +803,17 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
     }
 }
 
-/// Bytes of a line of the caches.
-pub const LINE: usize = 64;
 /// Rows that are transposed before the next columns are looked at, so that the lines that two tiles
 /// share, and the pages, are still at hand.
 const BAND: usize = 256;
 /// Rows of the source that start at multiples of so many bytes share few sets of the caches.
 const CLASH: isize = 4096;
+/// The same of rows that are asked for long before they are read.
+#[cfg(target_arch = "x86_64")]
+const CLASH_SMALL: isize = 1024;
+/// Bytes of each of them that are read before the next, where they do not.
+#[cfg(target_arch = "x86_64")]
+const RUN: usize = 256;
 /// Bytes of such rows, or of a segment of a row of the destination, where they are written around the
 /// caches: memory takes shorter ones slowly.
 const STREAM_BAND: usize = 512;
@@ -858,6 +867,17 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
                 write_around(buffer, part.destination, count * rows * size, first, last);
                 column += count;
             }
+        } else if columns * size > NARROW && source_row % CLASH_SMALL != 0 {
+            let block = Block { columns: RUN / size, strip: LINE / size, rows: STREAM_BAND / size };
+            let mut carried = [NOTHING; RUN];
+            each_piece(matrix, transpose, size, block, &stage, |piece| {
+                let buffer = piece.staged.sub(LINE);
+                let to = matrix.to(size, piece.row, piece.column);
+                buffer.cast::<Line>().write(carried[piece.index]);
+                write_around(buffer, to, piece.rows * size, piece.ends.0, piece.ends.1);
+                carried[piece.index] = buffer.cast::<Line>().read();
+                true
+            });
         } else {
             let least = 128.max(STREAM_BAND / 2 / size);
             let is_narrow = columns * size <= NARROW && columns * (least * size + LINE) <= NARROW_STAGE;
@@ -869,7 +889,7 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
             // What is narrow is read in order; else the next strip is to the right.
             let (height, ahead) = match is_narrow {
                 true => (rows, block as isize * source_row),
-                false if source_row % 1024 == 0 => (block, 2 * LINE as isize),
+                false if source_row % CLASH_SMALL == 0 => (block, 2 * LINE as isize),
                 false => (STREAM_ROWS, 2 * LINE as isize),
             };
             for top in (0..rows).step_by(height) {
@@ -895,46 +915,6 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
     true
 }
 
-/// Writes around the caches the `bytes` that the buffer holds after a line. What does not fill a line
-/// of the destination waits at the end of that line for what comes after, unless this is the last.
-///
-/// # Safety
-/// `buffer` is readable and writable from there to the end of the bytes, which are a line at least
-/// unless they are the last, and `to` is writable.
-#[inline(always)]
-pub unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bool, last: bool) {
-    // SAFETY: as the caller vouches; `from` and `to` move together, and `to` is aligned in the loop.
-    unsafe {
-        let start = buffer.add(LINE);
-        let end = start.add(bytes);
-        let past = to as usize % LINE;
-        let (mut from, mut to) = (start.wrapping_sub(past).cast_const(), to.wrapping_sub(past));
-        if first && past > 0 {
-            let head = (LINE - past).min(bytes);
-            start.copy_to_nonoverlapping(to.add(past), head);
-            (from, to) = (from.wrapping_add(past + head), to.wrapping_add(past + head));
-        }
-        while end as usize - from as usize >= LINE {
-            #[cfg(target_arch = "x86_64")]
-            for part in 0..LINE / 16 {
-                use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
-                let value = _mm_loadu_si128(from.add(16 * part).cast());
-                _mm_stream_si128(to.add(16 * part).cast(), value);
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            from.copy_to_nonoverlapping(to, LINE);
-            (from, to) = (from.add(LINE), to.add(LINE));
-        }
-        if last {
-            from.copy_to_nonoverlapping(to, end as usize - from as usize);
-        } else {
-            // With the bytes before, which are written already.
-            let line = end.sub(LINE).cast::<[u8; LINE]>().read();
-            buffer.cast::<[u8; LINE]>().write(line);
-        }
-    }
-}
-
 /// Nothing writes around the caches here.
 ///
 /// # Safety
@@ -942,29 +922,6 @@ pub unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bo
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn streamed(_matrix: &Matrix, _transpose: TransposeFn, _size: usize) -> bool {
     false
-}
-
-/// Puts what was written around the caches before what is written from now on.
-#[inline(always)]
-pub fn fence() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is always there.
-    unsafe {
-        std::arch::x86_64::_mm_sfence()
-    }
-}
-
-/// Asks for a line of the second cache.
-#[inline(always)]
-pub fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that a program could see.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::buffer::Buffer;
 use super::driver::{call, info, make};
 use super::events::{Event, List};
 use super::lane::Lane;
+use super::site::Site;
 use crate::backend::job::{Transfer, Work};
 use crate::backend::kernels::{GROUP, Launches, Params};
 use crate::error::{Error, Result};
@@ -38,14 +39,14 @@ pub unsafe fn launches(
     Launches::of(job, from_first, to_first)
 }
 
-/// Whether kernels of a lane may read, or write, a buffer.
+/// Whether kernels may read, or write, a buffer.
 ///
 /// # Safety
 /// The buffer is valid.
-pub unsafe fn is_usable(lane: &Lane, buffer: &Buffer, to_write: bool) -> bool {
+pub unsafe fn is_usable(site: &Site, buffer: &Buffer, to_write: bool) -> bool {
     let forbids = if to_write { CL_MEM_READ_ONLY } else { CL_MEM_WRITE_ONLY };
     // SAFETY: as the caller says.
-    lane.has_groups && buffer.flags & forbids == 0 && unsafe { is_aligned(buffer) }
+    site.traits.has_groups && buffer.flags & forbids == 0 && unsafe { is_aligned(buffer) }
 }
 
 /// Does them. The event says when it is done; where a value may be lost it is.

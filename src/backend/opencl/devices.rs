@@ -10,6 +10,7 @@ use opencl3::platform::platform::CL_PLATFORM_VERSION;
 use opencl3::types::{cl_device_id, cl_platform_id, cl_ulong};
 
 use super::driver::{Functions, Why, functions, info, text};
+use super::site::Traits;
 use crate::backend::shared::{list_of, reserve};
 use crate::error::Result;
 
@@ -24,6 +25,8 @@ pub struct Device {
     pub version: String,
     /// Bytes of its memory.
     pub memory: u64,
+    /// How it is worked with.
+    pub traits: Traits,
 }
 
 // SAFETY: handles of devices are valid for the process, on every thread.
@@ -116,6 +119,7 @@ unsafe fn describe(f: &Functions, platform: cl_platform_id, id: cl_device_id) ->
                 (f.clGetPlatformInfo)(platform, CL_PLATFORM_VERSION, size, place, needed)
             })?,
             memory: info!(f, clGetDeviceInfo(id, CL_DEVICE_GLOBAL_MEM_SIZE): cl_ulong).unwrap_or(0),
+            traits: Traits::of(f, id),
         })
     }
 }

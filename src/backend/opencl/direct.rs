@@ -46,6 +46,25 @@ impl Rectangle {
         first.wrapping_add_signed(self.start.1)
     }
 
+    /// Copies from or to the host's memory. None: not so.
+    ///
+    /// # Safety
+    /// As [`Rectangle::copy`].
+    pub unsafe fn copy_now(&self, lane: &Lane, between: Copy<'_>, after: &List) -> Result<Option<()>> {
+        let bytes = self.region.iter().product::<usize>() as u64;
+        let is_watched = lane.is_watched(bytes);
+        // SAFETY: as the caller says.
+        let Some(done) = (unsafe { self.copy(lane, between, cl_bool::from(!is_watched), after)? }) else {
+            return Ok(None);
+        };
+        if is_watched {
+            // Nothing of it is left in flight, whatever happens.
+            let flushed = lane.flush();
+            flushed.and(lane.watch(&done))?;
+        }
+        Ok(Some(()))
+    }
+
     /// Begins a copy, or does it where it is blocking, which only copies from and to the host's memory can
     /// be. The event says when it is done. None: not so.
     ///

@@ -3,8 +3,7 @@
 //! opencl3 gives the types, constants and names of errors. Its own table and wrappers are not used: they
 //! panic where a function is missing or a handle cannot be released.
 
-use std::alloc::Layout;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -12,7 +11,7 @@ use std::sync::OnceLock;
 use opencl3::error_codes::error_text;
 use opencl3::types::*;
 
-use crate::backend::shared::{list_of, out_of_memory};
+use crate::backend::shared::{library, list_of};
 use crate::error::{Error, Result};
 
 /// Why there is no OpenCL here.
@@ -104,6 +103,7 @@ functions! {
     clFlush(cl_command_queue) -> cl_int;
     clFinish(cl_command_queue) -> cl_int;
     clWaitForEvents(Count, Events) -> cl_int;
+    clGetEventInfo(cl_event, cl_event_info, usize, *mut c_void, *mut usize) -> cl_int;
     clReleaseEvent(cl_event) -> cl_int;
 }
 
@@ -122,21 +122,12 @@ pub fn functions() -> Result<Result<&'static Functions, Why>> {
 const NO_LIBRARY: Why = "the library libOpenCL.so.1 cannot be opened";
 
 fn open() -> Result<Result<Functions, Why>> {
-    // SAFETY: opening a library runs its initialisers, which is what OpenCL programs do. What is told of a
-    // failure is this thread's until its next call.
+    // SAFETY: opening a library runs its initialisers, which is what OpenCL programs do. It stays open.
     unsafe {
-        let library = libc::dlopen(c"libOpenCL.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        if !library.is_null() {
-            return Ok(Functions::find(library));
-        }
-        let told = libc::dlerror();
-        let told = if told.is_null() { c"" } else { CStr::from_ptr(told) };
-        let has = |words: &[u8]| told.to_bytes().windows(words.len()).any(|part| part == words);
-        // "Cannot allocate memory", "out of memory", and the like.
-        if has(b"allocate") || has(b"out of memory") {
-            return Err(out_of_memory(Layout::new::<Functions>()));
-        }
-        Ok(Err(NO_LIBRARY))
+        Ok(match library(c"libOpenCL.so.1")? {
+            Some(library) => Functions::find(library.as_ptr()),
+            None => Err(NO_LIBRARY),
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use super::driver::{Functions, Why};
 use super::events::Before;
 use super::lane::{Held, devices_of};
 use super::order::Queue;
+use super::site::Site;
 use super::ways::Prospect;
 use super::{NAME, devices, driver};
 use crate::backend::Place;
@@ -16,21 +17,23 @@ use crate::dlpack::raw::{DLDevice, device_type};
 use crate::dlpack::view::is_host_readable;
 use crate::error::{Error, Result};
 
-/// One side of a job.
-pub enum End {
+/// One side of a job: looked at, or with a lane to work on.
+pub enum End<L = Held> {
     /// At an address.
     Host,
     /// In a buffer.
-    Device { buffer: Buffer, lane: Held },
+    Device { buffer: Buffer, lane: L },
 }
 
 /// A side of a job: what it is, where, and the events that it waits for.
 pub type Side<'a> = (&'a End, &'a Place, &'a Before);
 
-impl End {
+impl End<Site> {
+    /// Looks at a side.
+    ///
     /// # Safety
     /// The place's data is what its device says.
-    pub unsafe fn of(f: &'static Functions, place: &Place, is_source: bool) -> Result<End> {
+    pub unsafe fn look(f: &'static Functions, place: &Place, is_source: bool) -> Result<End<Site>> {
         if is_host_readable(place.device) {
             return Ok(End::Host);
         }
@@ -46,8 +49,24 @@ impl End {
             // The id is the producer's: where the context knows better, it is not trusted.
             let device = declared.filter(|id| devices.contains(id)).or(devices.first().copied());
             let Some(device) = device else { return Err(no_such_device(place.device)?) };
-            let lane = Held::of(f, buffer.context, device)?;
+            let lane = Site::of(f, buffer.context, device)?;
             Ok(End::Device { buffer, lane })
+        }
+    }
+}
+
+impl End {
+    /// A side to work on.
+    ///
+    /// # Safety
+    /// The place's data is what its device says.
+    pub unsafe fn of(f: &'static Functions, place: &Place, is_source: bool) -> Result<End> {
+        // SAFETY: as the caller says; the buffer keeps its context.
+        unsafe {
+            Ok(match End::look(f, place, is_source)? {
+                End::Host => End::Host,
+                End::Device { buffer, lane } => End::Device { buffer, lane: Held::of(&lane)? },
+            })
         }
     }
 
@@ -58,23 +77,33 @@ impl End {
             End::Device { lane, .. } => Some(lane),
         }
     }
+}
+
+impl<L: AsRef<Site>> End<L> {
+    /// Of a buffer.
+    pub fn site(&self) -> Option<&Site> {
+        match self {
+            End::Host => None,
+            End::Device { lane, .. } => Some(lane.as_ref()),
+        }
+    }
 
     /// What is there before a job; None: it is the host's.
     pub fn prospect(&self) -> Prospect<'_> {
         match self {
             End::Host => None,
-            End::Device { buffer, lane } => Some((lane, Some(buffer))),
+            End::Device { buffer, lane } => Some((lane.as_ref(), Some(buffer))),
         }
     }
 
     /// Of a buffer.
     pub fn context(&self) -> Option<cl_context> {
-        self.lane().map(|lane| lane.context)
+        self.site().map(|site| site.context)
     }
 
     /// Whether the host works there: it is its memory.
     pub fn is_unified(&self) -> bool {
-        self.lane().is_none_or(|lane| lane.unified)
+        self.site().is_none_or(|site| site.traits.unified)
     }
 }
 
@@ -121,13 +150,13 @@ pub unsafe fn verify(f: &Functions, buffer: &Buffer, declared: DLDevice) -> Resu
 ///
 /// # Safety
 /// The handles are valid.
-pub unsafe fn result_lane(
+pub unsafe fn result_site(
     f: &'static Functions,
     target: DLDevice,
     from: DLDevice,
-    source: Option<&Held>,
+    source: Option<&Site>,
     queue: Option<Queue>,
-) -> Result<Held> {
+) -> Result<Site> {
     // SAFETY: as the caller says.
     unsafe {
         let Some(wanted) = devices::device(target.device_id)? else { return Err(no_such_device(target)?) };
@@ -139,17 +168,18 @@ pub unsafe fn result_lane(
                 let expected = "a cl_command_queue of the result's device";
                 return Err(Error::Option { name, value, expected });
             }
-            return Held::of(f, queue.context, queue.device);
+            return Site::of(f, queue.context, queue.device);
         }
-        if let Some(lane) = source {
+        if let Some(site) = source {
             if target == from {
-                return Ok(lane.clone());
+                return Ok(*site);
             }
-            if devices_of(f, lane.context)?.contains(&wanted.id) {
-                return Held::of(f, lane.context, wanted.id);
+            if devices_of(f, site.context)?.contains(&wanted.id) {
+                return Site::of(f, site.context, wanted.id);
             }
         }
-        Held::own(f, wanted)
+        // It stays.
+        Ok(*Held::own(f, wanted)?.as_ref())
     }
 }
 

@@ -3,42 +3,31 @@
 use std::ops::Deref;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use opencl3::context::context::{CL_CONTEXT_DEVICES, CL_CONTEXT_NUM_DEVICES};
-use opencl3::device::{
-    CL_DEVICE_ENDIAN_LITTLE, CL_DEVICE_EXECUTION_CAPABILITIES, CL_DEVICE_HOST_UNIFIED_MEMORY,
-    CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_TYPE, CL_DEVICE_TYPE_CPU, CL_EXEC_NATIVE_KERNEL,
-};
+use opencl3::event::{CL_EVENT_COMMAND_EXECUTION_STATUS, CL_RUNNING};
 use opencl3::types::*;
 
 use super::devices::Device;
 use super::driver::{Functions, call, info, make};
 use super::events::Event;
 use super::program::Programs;
+use super::site::Site;
 use super::stage::Pinned;
-use crate::backend::kernels::GROUP;
+use crate::backend::host::{ONE_THREAD, threads};
 use crate::backend::shared::{Shared, list_of, reserve};
 use crate::backend::staging::Rings;
 use crate::error::Result;
 
 /// A device of a context, with an in-order queue. It keeps its context alive.
 pub struct Lane {
-    /// The driver's functions.
-    pub f: &'static Functions,
-    /// Retained.
-    pub context: cl_context,
-    /// One of the context's.
-    pub device: cl_device_id,
+    /// Of which the context is retained.
+    site: Site,
     /// Ours, in order.
     pub queue: cl_command_queue,
-    /// Whether the host reaches the device's memory where it is, so that mapping copies nothing.
-    pub unified: bool,
-    /// Whether the device runs functions of the host on its buffers.
-    pub native: bool,
-    /// Whether kernels are best at what stays on the device; the host is on a processor.
-    pub computes: bool,
-    /// Whether it has groups as large as the kernels', and their order of bytes.
-    pub has_groups: bool,
+    /// Held while a buffer's mapping is enqueued, see [`super::map`].
+    pub maps: Mutex<()>,
     /// Those that have been used.
     pub programs: Programs,
     /// What the host's memory meets the device's through.
@@ -49,6 +38,25 @@ pub struct Lane {
 unsafe impl Send for Lane {}
 // SAFETY: as above.
 unsafe impl Sync for Lane {}
+
+/// Bytes from which on the host writes around the caches, which it does for whole jobs only.
+const TWO_THREADS: u64 = 16 << 20;
+
+/// Waits a moment for the driver's thread, of which a command may have begun already. False: it is time to sleep.
+pub fn is_patient(since: Instant, has_begun: bool) -> bool {
+    /// About what being woken takes.
+    const START: Duration = Duration::from_micros(20);
+    /// A few times that.
+    const END: Duration = Duration::from_micros(250);
+    let waited = since.elapsed();
+    if has_begun || waited < START {
+        (0..64).for_each(|_| std::hint::spin_loop());
+        return waited < END;
+    }
+    // It may be this very processor that the thread waits for.
+    std::thread::yield_now();
+    waited < 3 * START
+}
 
 /// A lane for as long as it is in use: by a call, or by a result that lives there. With the last use it goes,
 /// and lets go of its context. What compilers made stays, see [`super::program`].
@@ -68,15 +76,16 @@ impl Held {
     /// Of a context that somebody else made.
     ///
     /// # Safety
-    /// Both handles are valid, and the device is one of the context's.
-    pub unsafe fn of(f: &'static Functions, context: cl_context, device: cl_device_id) -> Result<Held> {
+    /// The site's handles are valid.
+    pub unsafe fn of(site: &Site) -> Result<Held> {
         let mut lanes = lanes();
-        if let Some(lane) = lanes.iter().find(|lane| lane.context == context && lane.device == device) {
+        let is_there = |lane: &Lane| lane.context == site.context && lane.device == site.device;
+        if let Some(lane) = lanes.iter().find(|lane| is_there(lane)) {
             return Ok(Held(Some(lane.clone())));
         }
         reserve(&mut lanes, 1)?;
         // SAFETY: the handles are valid, as the caller says.
-        let lane = Shared::new(unsafe { Lane::new(f, context, device)? })?;
+        let lane = Shared::new(unsafe { Lane::new(*site)? })?;
         lanes.push(lane.clone());
         Ok(Held(Some(lane)))
     }
@@ -91,7 +100,7 @@ impl Held {
         // SAFETY: the device is valid; the lane keeps a reference of its own.
         let lane = unsafe {
             let context = make!(f, clCreateContext(null(), 1, &device.id, null(), null_mut()))?;
-            let lane = Held::of(f, context, device.id);
+            let lane = Held::of(&Site { f, context, device: device.id, traits: device.traits });
             (f.clReleaseContext)(context);
             lane?
         };
@@ -118,14 +127,16 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut lanes = lanes();
         let Some(lane) = self.0.take() else { return };
-        // The list has one; nobody takes another meanwhile.
-        let last = lane.owners() == 2;
-        let index = lanes.iter().position(|listed| std::ptr::eq(&**listed, &*lane)).filter(|_| last);
+        // The list has one; nobody takes or lets go of another meanwhile.
+        if lane.owners() > 2 {
+            drop(lane);
+            return;
+        }
+        let index = lanes.iter().position(|listed| std::ptr::eq(&**listed, &*lane));
         let listed = index.map(|index| lanes.swap_remove(index));
         // What the driver does about it is done without the lock.
         drop(lanes);
-        drop(listed);
-        drop(lane);
+        drop((listed, lane));
     }
 }
 
@@ -135,10 +146,25 @@ impl std::fmt::Debug for Held {
     }
 }
 
+impl Deref for Lane {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+impl AsRef<Site> for Held {
+    fn as_ref(&self) -> &Site {
+        &self.site
+    }
+}
+
 impl Lane {
     /// # Safety
-    /// Both handles are valid, and the device is one of the context's.
-    unsafe fn new(f: &'static Functions, context: cl_context, device: cl_device_id) -> Result<Lane> {
+    /// The site's handles are valid.
+    unsafe fn new(site: Site) -> Result<Lane> {
+        let (f, Site { context, device, .. }) = (site.f, site);
         // SAFETY: as the caller says.
         unsafe {
             let queue = make!(f, clCreateCommandQueue(context, device, 0))?;
@@ -146,20 +172,39 @@ impl Lane {
                 (f.clReleaseCommandQueue)(queue);
                 return Err(error);
             }
-            let is_processor = is_processor(f, device);
-            Ok(Lane {
-                f,
-                context,
-                device,
-                queue,
-                unified: is_processor || is_unified(f, device),
-                native: is_processor && is_native(f, device),
-                computes: !is_processor,
-                has_groups: has_groups(f, device),
-                programs: Programs::new(f),
-                rings: Rings::new(),
-            })
+            Ok(Lane { site, queue, maps: Mutex::default(), programs: Programs::new(f), rings: Rings::new() })
         }
+    }
+
+    /// Whether to look for the end of a job of so many bytes for a while, rather than to sleep: where a
+    /// processor does it, being woken takes as long as a small job. Not where it would keep the driver's own
+    /// thread from its only processor; nor where more threads than two share the job.
+    pub fn is_watched(&self, bytes: u64) -> bool {
+        let most = match threads::available() {
+            1 => 0,
+            2 => TWO_THREADS,
+            _ => ONE_THREAD,
+        };
+        !self.traits.computes && bytes < most
+    }
+
+    /// Has the queue's commands begin.
+    pub fn flush(&self) -> Result<()> {
+        // SAFETY: the queue is ours.
+        unsafe { call!(self.f, clFlush(self.queue)) }
+    }
+
+    /// Waits for an event of a flushed queue, of which the end is near.
+    pub fn watch(&self, event: &Event) -> Result<()> {
+        let f = self.f;
+        let since = Instant::now();
+        let what = CL_EVENT_COMMAND_EXECUTION_STATUS;
+        // SAFETY: the event is valid, and the value as large as the specification says.
+        while let Ok(status @ 1..) = unsafe { info!(f, clGetEventInfo(event.handle, what): cl_int) }
+            && is_patient(since, status == CL_RUNNING)
+        {}
+        // To have seen it is not yet to see what it has done.
+        self.wait(event)
     }
 
     /// Waits for an event, so that what it stands for is done. Also where waiting fails, nothing of ours is
@@ -186,62 +231,6 @@ impl Drop for Lane {
             (self.f.clReleaseCommandQueue)(self.queue);
             (self.f.clReleaseContext)(self.context);
         }
-    }
-}
-
-/// Whether a device works in the host's memory.
-///
-/// # Safety
-/// The device is valid.
-unsafe fn is_unified(f: &Functions, device: cl_device_id) -> bool {
-    // SAFETY: the device is valid, and the value as large as the specification says.
-    let unified = unsafe { info!(f, clGetDeviceInfo(device, CL_DEVICE_HOST_UNIFIED_MEMORY): cl_bool) };
-    !asks("0") && unified.is_ok_and(|unified| unified != CL_FALSE)
-}
-
-/// Whether a device is the processor that the host's own kernels run on.
-///
-/// # Safety
-/// The device is valid.
-unsafe fn is_processor(f: &Functions, device: cl_device_id) -> bool {
-    // SAFETY: the device is valid, and the value as large as the specification says.
-    let kind = unsafe { info!(f, clGetDeviceInfo(device, CL_DEVICE_TYPE): cl_device_type) }.unwrap_or(0);
-    kind & CL_DEVICE_TYPE_CPU != 0 && !asks("0")
-}
-
-/// Whether a device runs functions of the host.
-///
-/// # Safety
-/// The device is valid.
-unsafe fn is_native(f: &Functions, device: cl_device_id) -> bool {
-    let what = CL_DEVICE_EXECUTION_CAPABILITIES;
-    // SAFETY: the device is valid, and the value as large as the specification says.
-    let does = unsafe { info!(f, clGetDeviceInfo(device, what): cl_device_exec_capabilities) };
-    !asks("1") && does.is_ok_and(|does| does & CL_EXEC_NATIVE_KERNEL != 0)
-}
-
-/// Whether the kernels can be launched.
-///
-/// # Safety
-/// The device is valid.
-unsafe fn has_groups(f: &Functions, device: cl_device_id) -> bool {
-    // SAFETY: the device is valid, and each value as large as the specification says.
-    unsafe {
-        let most = info!(f, clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE): usize);
-        let little = info!(f, clGetDeviceInfo(device, CL_DEVICE_ENDIAN_LITTLE): cl_bool);
-        most.is_ok_and(|most| most >= GROUP as usize) && little.is_ok_and(|little| little != CL_FALSE)
-    }
-}
-
-/// An aid for debugging, by which tests go every way on one device. ARRAYBRIDGE_OPENCL_MAP=0 makes every
-/// device one with memory of its own, a processor too, which goes the ways of GPUs, their copies and kernels;
-/// with 1 a processor's buffers are mapped also where it runs functions of the host.
-fn asks(way: &str) -> bool {
-    // Not std::env::var, which has to have memory.
-    // SAFETY: the name ends with NUL; the value is read at once.
-    unsafe {
-        let value = libc::getenv(c"ARRAYBRIDGE_OPENCL_MAP".as_ptr());
-        !value.is_null() && std::ffi::CStr::from_ptr(value).to_bytes() == way.as_bytes()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::ptr::null_mut;
+use std::sync::PoisonError;
 
 use opencl3::memory::*;
 use opencl3::types::*;
@@ -63,22 +64,14 @@ impl<'a> Mapped<'a> {
         // SAFETY: the caller vouches for range and events; the copy is as long as the range.
         unsafe {
             if allowed {
-                let (offset, mem) = (range.start, buffer.mem);
-                let pointer = make!(
-                    f,
-                    clEnqueueMapBuffer(
-                        lane.queue,
-                        mem,
-                        blocking,
-                        flags,
-                        offset,
-                        size,
-                        count,
-                        events,
-                        null_mut()
-                    )
-                )?;
-                return Ok(Mapped { lane, mem, copy: None, pointer: pointer.cast(), start: range.start });
+                let (list, mut event) = ((count, events), null_mut());
+                let event_place = if blocking == CL_FALSE { null_mut() } else { &raw mut event };
+                let (pointer, mem) = (map(lane, buffer.mem, flags, &range, list, event_place)?, buffer.mem);
+                let mapped = Mapped { lane, mem, copy: None, pointer, start: range.start };
+                if blocking != CL_FALSE {
+                    lane.wait(&Event::new(f, event))?;
+                }
+                return Ok(mapped);
             }
             let flags = CL_MEM_READ_WRITE;
             let mem = make!(f, clCreateBuffer(lane.context, flags, size, null_mut()))?;
@@ -149,6 +142,28 @@ impl<'a> Mapped<'a> {
             Ok(Event::new(f, event))
         }
     }
+}
+
+/// Enqueues a mapping, and says where it will be. One after the other: of those that begin at the same address
+/// PoCL unmaps the first in its list, whose command another thread must not be about to enqueue still.
+///
+/// # Safety
+/// As [`Mapped::new`]; the event's place is NULL or writable.
+unsafe fn map(
+    lane: &Lane,
+    mem: cl_mem,
+    flags: cl_map_flags,
+    range: &Range<usize>,
+    (count, events): (cl_uint, *const cl_event),
+    event: *mut cl_event,
+) -> Result<*mut u8> {
+    let (queue, offset, size) = (lane.queue, range.start, range.len());
+    let _one = lane.maps.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: as the caller says.
+    let pointer = unsafe {
+        make!(lane.f, clEnqueueMapBuffer(queue, mem, CL_FALSE, flags, offset, size, count, events, event))
+    };
+    Ok(pointer?.cast())
 }
 
 impl Drop for Mapped<'_> {

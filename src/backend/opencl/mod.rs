@@ -1,15 +1,15 @@
 //! OpenCL: buffers of any context, on any device.
 //!
 //! The driver's functions are found at the first use (`driver`), and with them the devices (`devices`).
-//! A `cl_mem` is asked what it is (`buffer`); what is done in its context is done on a queue of our own
-//! (`lane`), of whose commands `events` tell, in the order that the caller's queues ask for (`order`). The
+//! A `cl_mem` is asked what it is (`buffer`), and its device what it is like (`site`); what is done in its
+//! context is done on a queue of our own (`lane`), of whose commands `events` tell, in the order that the caller's queues ask for (`order`). The
 //! two sides of a job (`ends`) say which ways it can take (`ways`):
 //!
 //! - Runs and rectangles of bytes are copied by the driver (`direct`), unless the device works in the host's
 //!   memory.
 //! - All else within a context is done by kernels (`compute`, `program`), unless the device is the host's
 //!   processor.
-//! - A processor runs the host's kernels on its buffers (`native`); where memory is shared otherwise they are
+//! - A processor runs the host's kernels on its buffers (`native`), a small job in two threads' `pieces`; where memory is shared otherwise they are
 //!   mapped for them (`map`).
 //! - Between the host and a device with memory of its own, or two that share no context, jobs go through
 //!   pinned slots (`stage`); what has no kernel goes there as whole spans of bytes (`spans`).
@@ -25,7 +25,9 @@ mod lane;
 mod map;
 mod native;
 mod order;
+mod pieces;
 mod program;
+mod site;
 mod spans;
 mod stage;
 mod ways;
@@ -37,7 +39,7 @@ use opencl3::memory::CL_MEM_READ_WRITE;
 
 use self::buffer::Buffer;
 use self::driver::call;
-use self::ends::{End, functions, no_such_device, result_lane, verify};
+use self::ends::{End, functions, no_such_device, result_site, verify};
 use self::events::{Before, Event};
 use self::lane::Held;
 use self::order::{Orders, queue_of};
@@ -86,14 +88,15 @@ impl Backend for OpenCl {
         }
     }
 
-    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) {
-        let devices = devices::devices().ok().and_then(Result::ok).unwrap_or_default();
+    fn list_devices(&self, show: &mut dyn FnMut(DeviceInfo, &dyn fmt::Display)) -> Result<()> {
+        let devices = devices::devices()?.unwrap_or_default();
         for (index, device) in devices.iter().enumerate() {
             let pair = DLDevice { device_type: device_type::OPENCL, device_id: index as i32 };
             // OpenCL tells no one how much of it is free.
             let info = DeviceInfo { device: pair, total_memory: device.memory, free_memory: 0 };
             show(info, &device.name);
         }
+        Ok(())
     }
 
     fn detect_pointer(&self, _address: u64) -> Option<PointerInfo> {
@@ -110,9 +113,9 @@ impl Backend for OpenCl {
         }
         // SAFETY: the caller of the library vouches for its handles.
         unsafe {
-            let source = End::of(f, errand.source, true)?;
+            let source = End::look(f, errand.source, true)?;
             let destination = match errand.destination {
-                Some(place) => Some(End::of(f, place, false)?),
+                Some(place) => Some(End::look(f, place, false)?),
                 None => None,
             };
             let orders = Orders::of(f, &errand.streams)?;
@@ -120,14 +123,14 @@ impl Backend for OpenCl {
             let here = match &destination {
                 Some(end) => {
                     orders.check_destination(end.context())?;
-                    end.lane().cloned()
+                    end.site().copied()
                 }
                 None if is_host_readable(errand.target) => None,
-                None => Some(result_lane(
+                None => Some(result_site(
                     f,
                     errand.target,
                     errand.source.device,
-                    source.lane(),
+                    source.site(),
                     orders.destination,
                 )?),
             };
@@ -144,7 +147,7 @@ impl Backend for OpenCl {
                     return Err(Error::SourceOverlaps);
                 }
             }
-            Ok(match (source.lane(), here) {
+            Ok(match (source.site(), here) {
                 (Some(from), Some(to)) if from.context != to.context => Route::Staged,
                 (Some(from), Some(to)) if from.device != to.device => Route::Peer,
                 (Some(_), Some(_)) => Route::Device,
@@ -155,22 +158,26 @@ impl Backend for OpenCl {
 
     fn scratch(&self, errand: &Errand<'_>, job: &Transfer<'_>) -> Result<u64> {
         let f = functions()?;
+        if devices::devices()?.unwrap_or_default().iter().all(|device| device.traits.unified) {
+            // Nothing to look at.
+            return Ok(0);
+        }
         // SAFETY: the caller of the library vouches for its handles.
         unsafe {
-            let source = End::of(f, errand.source, true)?;
+            let source = End::look(f, errand.source, true)?;
             let destination = match errand.destination {
-                Some(place) => Some(End::of(f, place, false)?),
+                Some(place) => Some(End::look(f, place, false)?),
                 None => None,
             };
             let queue = queue_of(f, errand.streams.destination, "options.dst_stream")?;
             let made = match &destination {
                 None if !is_host_readable(errand.target) => {
                     let (target, from) = (errand.target, errand.source.device);
-                    Some(result_lane(f, target, from, source.lane(), queue)?)
+                    Some(result_site(f, target, from, source.site(), queue)?)
                 }
                 _ => None,
             };
-            let to = destination.as_ref().and_then(End::prospect).or(made.as_ref().map(|lane| (lane, None)));
+            let to = destination.as_ref().and_then(End::prospect).or(made.as_ref().map(|site| (site, None)));
             Ok(ways::scratch(job, source.prospect(), to))
         }
     }
@@ -190,13 +197,13 @@ impl Backend for OpenCl {
         unsafe {
             let source = match wanted.source {
                 Some(place) if place.device.device_type == device_type::OPENCL => {
-                    End::of(f, place, true)?.lane().cloned()
+                    End::look(f, place, true)?.site().copied()
                 }
                 _ => None,
             };
             let from = wanted.source.map_or(device, |place| place.device);
             let queue = queue_of(f, wanted.stream, "options.dst_stream")?;
-            let lane = result_lane(f, device, from, source.as_ref(), queue)?;
+            let lane = Held::of(&result_site(f, device, from, source.as_ref(), queue)?)?;
             let mut code = 0;
             let mem = (f.clCreateBuffer)(lane.context, CL_MEM_READ_WRITE, bytes, null_mut(), &mut code);
             match code {

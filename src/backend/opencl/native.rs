@@ -1,53 +1,112 @@
 //! Jobs on a device that is the host's processor: the driver runs a function of ours on its thread (a native
 //! kernel), which gets the addresses of buffers and has the host's kernels work there. That is one command
 //! and one wait; to map and unmap is two of each. Of two buffers the source is mapped, without waiting.
+//!
+//! Most of a small job is to have the driver's thread woken and to be woken by it. So the caller does not
+//! sleep: it waits for the function to begin, and does half of the job.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use super::buffer::Buffer;
 use super::driver::call;
 use super::events::{Event, List};
-use super::lane::Lane;
+use super::lane::{Lane, is_patient};
 use super::map::Mapped;
+use super::pieces::{Pieces, written};
 use crate::backend::host::Host;
 use crate::backend::job::Transfer;
 use crate::backend::shared::boxed;
 use crate::backend::{Backend, Place, Streams};
 use crate::error::{Error, Excerpt, Result};
 
-/// A job, while its caller waits.
+/// A job, while its caller waits. Pieces of it are for whoever comes.
 struct Work<'a> {
     job: &'a Transfer<'a>,
     sides: [Place; 2],
-    outcome: Result<()>,
+    /// Of each side, how far behind the buffer's memory it starts; `None`: it is in the host's memory.
+    origins: [Option<u64>; 2],
+    /// Where the buffer is, from [`OPEN`] on.
+    memory: AtomicU64,
+    pieces: Pieces,
+    next: AtomicU32,
+    finished: AtomicU32,
+    /// What failed first.
+    outcome: Mutex<Result<()>>,
+}
+
+impl Work<'_> {
+    /// Does pieces while there are any.
+    ///
+    /// # Safety
+    /// The job may be done between its sides, of which the buffer is where it says.
+    unsafe fn help(&self) {
+        let memory = self.memory.load(Ordering::Relaxed);
+        let place = |side: usize| match self.origins[side] {
+            None => self.sides[side],
+            Some(origin) => Place { data: memory + origin, ..self.sides[side] },
+        };
+        let (from, to) = (place(0), place(1));
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            if index >= self.pieces.count {
+                return;
+            }
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                self.pieces.piece(self.job, index, |piece| {
+                    // SAFETY: the pieces are the job, each once.
+                    unsafe { Host.transfer(piece, &from, &to, &Streams::default()) }
+                })
+            }));
+            let done = done.unwrap_or(Err(Error::Internal(Excerpt::new("a panic in a native kernel"))));
+            if done.is_err() {
+                let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+                *outcome = outcome.and(done);
+            }
+            self.finished.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Whether every piece has been done.
+    fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire) >= self.pieces.count
+    }
 }
 
 /// What has become of it. On the heap, since a driver that has failed may still come for it later.
 struct Ticket {
     state: AtomicU32,
-    work: *mut Work<'static>,
+    work: *const Work<'static>,
 }
 
 const WAITING: u32 = 0;
+/// The function is there.
 const BEGUN: u32 = 1;
-const DONE: u32 = 2;
+/// Pieces may be taken.
+const OPEN: u32 = 2;
+const DONE: u32 = 3;
 /// Nobody waits for it any more.
-const GIVEN_UP: u32 = 3;
+const GIVEN_UP: u32 = 4;
+
+impl Ticket {
+    fn is(&self, state: u32) -> bool {
+        self.state.load(Ordering::Acquire) == state
+    }
+}
 
 /// What the driver copies for the function, with the address of the buffer in it.
 #[repr(C)]
 struct Arguments {
     ticket: *mut Ticket,
     memory: *mut c_void,
-    /// Of each side, how far behind that it starts; `None`: it is in the host's memory.
-    origins: [Option<u64>; 2],
 }
 
-/// Does a job with sides in a buffer, or in parts of one, and waits. A side that is in none is the host's, or
-/// lies in what is mapped, which may be so no earlier than the command begins.
+/// Does a job with sides in a buffer, or in parts of one, and waits. A side that is in none is
+/// the host's, or lies in what is mapped, which may be so no earlier than the command begins.
 ///
 /// One buffer, since PoCL 3.1 mixes up the addresses of two.
 ///
@@ -62,12 +121,21 @@ pub unsafe fn run(
     after: &List,
 ) -> Result<()> {
     let Some(whole) = buffers.into_iter().flatten().next().map(|buffer| buffer.whole) else { return Ok(()) };
-    let mut work = Work { job, sides, outcome: Ok(()) };
-    let ticket = Ticket { state: AtomicU32::new(WAITING), work: (&raw mut work).cast() };
+    let is_watched = lane.is_watched(written(job));
+    let work = Work {
+        job,
+        sides,
+        // Of the whole buffer: not every driver gives parts of one their own addresses.
+        origins: buffers.map(|buffer| buffer.map(|buffer| buffer.origin as u64)),
+        memory: AtomicU64::new(0),
+        pieces: if is_watched { Pieces::of(job) } else { Pieces::ONE },
+        next: AtomicU32::new(0),
+        finished: AtomicU32::new(0),
+        outcome: Mutex::new(Ok(())),
+    };
+    let ticket = Ticket { state: AtomicU32::new(WAITING), work: (&raw const work).cast() };
     let ticket = Box::into_raw(boxed(ticket)?);
-    // Of the whole buffer: not every driver gives parts of one their own addresses.
-    let origins = buffers.map(|buffer| buffer.map(|buffer| buffer.origin as u64));
-    let mut arguments = Arguments { ticket, memory: whole, origins };
+    let mut arguments = Arguments { ticket, memory: whole };
     let mut place = (&raw const arguments.memory).cast::<c_void>();
     let (f, (count, events), mut event) = (lane.f, after.get(), null_mut());
     // SAFETY: the arguments are as large as they say; the ticket is there until it is done or given up.
@@ -91,7 +159,21 @@ pub unsafe fn run(
             Some(Ok(event)) => last = event,
             Some(Err(error)) => unmapped = Err(error),
         }
-        let waited = unmapped.and(lane.wait(&last));
+        let waited = unmapped.and_then(|()| {
+            if !is_watched {
+                return lane.wait(&last);
+            }
+            let flushed = lane.flush();
+            let since = Instant::now();
+            while ((*ticket).is(WAITING) || (*ticket).is(BEGUN)) && is_patient(since, false) {}
+            if (*ticket).is(OPEN) {
+                work.help();
+                let since = Instant::now();
+                while !(*ticket).is(DONE) && is_patient(since, true) {}
+            }
+            // Also where it could not be flushed.
+            flushed.and(lane.watch(&last))
+        });
         let state = &(*ticket).state;
         if state.compare_exchange(WAITING, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             // Its function finds the ticket given up, if it still runs at all.
@@ -101,14 +183,14 @@ pub unsafe fn run(
             std::thread::yield_now();
         }
         drop(Box::from_raw(ticket));
-        waited.and(work.outcome)
+        waited.and(work.outcome.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// What the driver runs.
 ///
 /// # Safety
-/// It gets [`Arguments`], with the addresses of the buffers.
+/// It gets [`Arguments`], with the address of the buffer.
 unsafe extern "C" fn function(arguments: *mut c_void) {
     // SAFETY: the ticket is there until its work is done; the job is as the caller of run() says.
     unsafe {
@@ -120,14 +202,17 @@ unsafe extern "C" fn function(arguments: *mut c_void) {
             drop(Box::from_raw(ticket));
             return;
         }
-        let work = &mut *(*ticket).work;
-        let place = |side: usize| match arguments.origins[side] {
-            None => work.sides[side],
-            Some(origin) => Place { data: arguments.memory as usize as u64 + origin, ..work.sides[side] },
-        };
-        let (from, to, job) = (place(0), place(1), work.job);
-        let done = catch_unwind(AssertUnwindSafe(|| Host.transfer(job, &from, &to, &Streams::default())));
-        work.outcome = done.unwrap_or(Err(Error::Internal(Excerpt::new("a panic in a native kernel"))));
+        let work = &*(*ticket).work;
+        work.memory.store(arguments.memory as usize as u64, Ordering::Relaxed);
+        (*ticket).state.store(OPEN, Ordering::Release);
+        work.help();
+        // The caller may still be at a piece; it takes no other.
+        let since = Instant::now();
+        while !work.is_finished() {
+            if !is_patient(since, true) {
+                std::thread::yield_now();
+            }
+        }
         (*ticket).state.store(DONE, Ordering::Release);
     }
 }

@@ -9,6 +9,7 @@ use super::driver::{Functions, call, info};
 use super::ends::End;
 use super::events::{Before, Done, Event, List};
 use super::lane::Lane;
+use super::site::Site;
 use crate::backend::Streams;
 use crate::error::{Error, Result};
 
@@ -66,7 +67,7 @@ impl Orders {
     }
 
     /// Refuses queues that can order nothing of a side.
-    pub fn check_source(&self, source: &End) -> Result<()> {
+    pub fn check_source(&self, source: &End<Site>) -> Result<()> {
         let expected = "a cl_command_queue of the source's context";
         check("options.src_stream", self.source, source.context(), expected)
     }

@@ -11,6 +11,7 @@ use super::ends::{End, Side, pointer};
 use super::events::{Before, Done, List};
 use super::lane::Held;
 use super::map::{Access, Mapped};
+use super::site::Site;
 use super::{compute, native, spans, stage};
 use crate::backend::host::Host;
 use crate::backend::job::Transfer;
@@ -44,7 +45,7 @@ pub unsafe fn go(job: &Transfer<'_>, from: Side<'_>, to: Side<'_>, asynchronous:
 }
 
 /// A side before anything is done there: None: the host's. A buffer that is yet to be made is plain.
-pub type Prospect<'a> = Option<(&'a Held, Option<&'a Buffer>)>;
+pub type Prospect<'a> = Option<(&'a Site, Option<&'a Buffer>)>;
 
 /// Memory besides source and result that a job takes at most: slots of rings, and as much of the device where
 /// its kernels gather or scatter.
@@ -52,7 +53,7 @@ pub type Prospect<'a> = Option<(&'a Held, Option<&'a Buffer>)>;
 /// # Safety
 /// The buffers are valid.
 pub unsafe fn scratch(job: &Transfer<'_>, from: Prospect<'_>, to: Prospect<'_>) -> u64 {
-    let is_apart = |side: Prospect<'_>| side.is_some_and(|(lane, _)| !lane.unified);
+    let is_apart = |side: Prospect<'_>| side.is_some_and(|(site, _)| !site.traits.unified);
     let mappable = |side: Prospect<'_>, write| {
         side.and_then(|(_, buffer)| buffer).is_none_or(|buffer| buffer.is_mappable(write))
     };
@@ -68,9 +69,9 @@ pub unsafe fn scratch(job: &Transfer<'_>, from: Prospect<'_>, to: Prospect<'_>) 
     // SAFETY: as the caller says.
     unsafe {
         let computes = |side: Prospect<'_>, write| {
-            side.is_none_or(|(lane, buffer)| match buffer {
-                Some(buffer) => compute::is_usable(lane, buffer, write),
-                None => lane.has_groups,
+            side.is_none_or(|(site, buffer)| match buffer {
+                Some(buffer) => compute::is_usable(site, buffer, write),
+                None => site.traits.has_groups,
             })
         };
         let computes = computes(from, false) && computes(to, true);
@@ -95,7 +96,8 @@ unsafe fn direct(
 ) -> Result<Option<Done>> {
     let Some(rectangle) = Rectangle::of(job) else { return Ok(None) };
     // Where the host works on the device's memory it is as fast at rectangles, and has more threads.
-    let is_best = |lane: &Held| !lane.unified || rectangle.is_run();
+    let is_best = |lane: &Held| !lane.traits.unified || rectangle.is_run();
+    let at_once = |done: Option<()>| done.map(|()| Done::default());
     // SAFETY: the caller vouches for both sides.
     unsafe {
         match (from, to) {
@@ -103,19 +105,17 @@ unsafe fn direct(
                 let first = pointer(rectangle.source_start(source.address()));
                 let offset = rectangle.destination_start(destination.byte_offset) as usize;
                 let copy = Copy::Write(first, (buffer, offset));
-                let done = rectangle.copy(lane, copy, CL_TRUE, &List::of(also_after))?;
-                Ok(done.map(|_| Done::default()))
+                rectangle.copy_now(lane, copy, &List::of(also_after)).map(at_once)
             }
             (End::Device { buffer, lane }, End::Host) if is_best(lane) && buffer.is_mappable(false) => {
                 let offset = rectangle.source_start(source.byte_offset) as usize;
                 let first = pointer(rectangle.destination_start(destination.address()));
                 let copy = Copy::Read((buffer, offset), first);
-                let done = rectangle.copy(lane, copy, CL_TRUE, &List::of(after))?;
-                Ok(done.map(|_| Done::default()))
+                rectangle.copy_now(lane, copy, &List::of(after)).map(at_once)
             }
             // The device does it while the host goes on.
             (End::Device { buffer, .. }, End::Device { buffer: other, lane })
-                if (asynchronous || lane.computes)
+                if (asynchronous || lane.traits.computes)
                     && buffer.context == other.context
                     && buffer.whole != other.whole =>
             {
@@ -143,7 +143,7 @@ unsafe fn computed(
     let (End::Device { buffer, .. }, End::Device { buffer: other, lane }) = (from, to) else {
         return Ok(None);
     };
-    if buffer.context != other.context || !(lane.computes || asynchronous) {
+    if buffer.context != other.context || !(lane.traits.computes || asynchronous) {
         return Ok(None);
     }
     // SAFETY: the caller vouches for both sides.
@@ -175,7 +175,7 @@ unsafe fn native(
         }
         _ => return Ok(None),
     };
-    if !lane.native || buffers[1].is_some_and(|buffer| !buffer.is_writable()) {
+    if !lane.traits.native || buffers[1].is_some_and(|buffer| !buffer.is_writable()) {
         return Ok(None);
     }
     let (mut sides, mut mapped, mut list) = ([*source, *destination], None, List::of(before));
@@ -211,14 +211,14 @@ unsafe fn staged(
     }
     // Of the two sides of which one is the host's, that one is mapped.
     if let (End::Device { buffer, lane }, End::Device { buffer: other, lane: there }) = (from, to)
-        && lane.unified != there.unified
+        && lane.traits.unified != there.traits.unified
     {
-        let (shared, place, buffer, before) = if lane.unified {
+        let (shared, place, buffer, before) = if lane.traits.unified {
             (lane, source, buffer, after)
         } else {
             (there, destination, other, also_after)
         };
-        let access = match (lane.unified, destination.dense) {
+        let access = match (lane.traits.unified, destination.dense) {
             (true, _) => Access::Read,
             (false, true) => Access::Overwrite,
             (false, false) => Access::Write,
@@ -228,7 +228,7 @@ unsafe fn staged(
         return unsafe {
             let map = Mapped::new(shared, buffer, range(place), access, &List::of(before), CL_TRUE)?;
             let near = map.place(place);
-            let crossed = if lane.unified {
+            let crossed = if lane.traits.unified {
                 staged(job, (&End::Host, &near, &none), (to, destination, also_after))?
             } else {
                 staged(job, (from, source, after), (&End::Host, &near, &none))?
@@ -312,7 +312,7 @@ unsafe fn mapped(
         }
         // In one queue, what is mapped last is mapped after the first: one wait is enough.
         let one_queue = match (from.lane(), to.lane()) {
-            (Some(from), Some(to)) => from.unified && from.is(to),
+            (Some(from), Some(to)) => from.traits.unified && from.is(to),
             _ => false,
         };
         let blocking = if one_queue { CL_FALSE } else { CL_TRUE };

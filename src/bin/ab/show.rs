@@ -167,7 +167,7 @@ pub fn info(context: &Context, json: bool) -> String {
             Some(why) => lines.add(backend.name(), format!("unavailable: {why}")),
         }
         let mut devices = Vec::new();
-        backend.list_devices(&mut |info, name| {
+        let listed = backend.list_devices(&mut |info, name| {
             let DeviceInfo { device, total_memory, free_memory } = info;
             // 0: unknown.
             let memory = match (total_memory, free_memory) {
@@ -183,6 +183,9 @@ pub fn info(context: &Context, json: bool) -> String {
                 "free_memory": free_memory,
             }));
         });
+        if let Err(error) = listed {
+            lines.add("  devices", error);
+        }
         backends.push(json!({
             "name": backend.name(),
             "available": why.is_none(),

@@ -6,6 +6,7 @@
 #![allow(dead_code, unused_doc_comments)]
 
 mod kept;
+mod lanes;
 mod pool;
 mod rings;
 

@@ -10,7 +10,7 @@ use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::executions;
 
-type Result<T> = std::result::Result<T, &'static str>;
+pub type Result<T> = std::result::Result<T, &'static str>;
 
 include!(concat!(env!("OUT_DIR"), "/shared.rs"));
 include!(concat!(env!("OUT_DIR"), "/rings.rs"));
@@ -24,7 +24,7 @@ fn list<T>(room: usize) -> Result<Vec<T>> {
     Ok(Vec::with_capacity(room))
 }
 
-fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
+pub fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
     list.reserve(more);
     Ok(())
 }

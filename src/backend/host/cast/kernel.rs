@@ -7,11 +7,9 @@ use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
-use crate::backend::host::transpose::{self, How, LINE, Matrix, Stage, TransposeFn};
+use crate::backend::host::stream::{self, Buffer, CHUNK as PART, LARGEST, LINE, LONG_ROW, Line, NOTHING};
+use crate::backend::host::transpose::{self, Block, How, Matrix, Stage, TransposeFn};
 use crate::backend::host::walk::Kernel;
-
-/// Bytes of the largest element: complex128.
-const LARGEST: usize = 16;
 
 /// Casts elements.
 pub struct CastKernel {
@@ -50,7 +48,7 @@ impl CastKernel {
                 .filter(|_| in_bytes),
             from_bits,
             to_bits,
-            streams: in_bytes && cfg!(target_arch = "x86_64") && bytes >= transpose::STREAM_FROM,
+            streams: in_bytes && stream::pays(bytes),
         }
     }
 
@@ -96,6 +94,7 @@ impl CastKernel {
 
     /// Casts elements that follow each other on both sides, and writes them around the caches. What is
     /// `carried` are the bytes before the first, in the end those before the next, unless there is none.
+    /// `far`: they may be in no cache, so that those to come are asked for.
     ///
     /// # Safety
     /// As [`Caster::run`]; unless they are the last, they take a line at least.
@@ -105,55 +104,21 @@ impl CastKernel {
         destination: *mut u8,
         n: usize,
         carried: &mut Line,
-        (first, last): (bool, bool),
+        ends: (bool, bool),
+        far: bool,
     ) -> bool {
         let (source_size, destination_size) = self.caster.sizes();
-        let mut stage = Buffer::<{ LINE + STAGE + LINE * LARGEST }>::new();
-        let stage = stage.start();
-        let some = STAGE / destination_size;
-        // SAFETY: within the caller's elements, and the stage, which begins with a line.
+        let some = PART / source_size.max(destination_size);
+        // SAFETY: as the caller says.
         unsafe {
-            stage.cast::<Line>().write(*carried);
-            let mut done = 0;
-            while done < n {
-                // Less than a line is not left for the end.
-                let count = if n - done < some + LINE { n - done } else { some };
-                if !self.caster.run(source.add(done * source_size), stage.add(LINE), count) {
-                    return false;
+            stream::row(destination, destination_size, n, some, carried, ends, |done, count, buffer| {
+                let from = source.add(done * source_size);
+                if far {
+                    stream::prefetch_bytes(from.wrapping_add(stream::AHEAD), (count * source_size) as isize);
                 }
-                let to = destination.add(done * destination_size);
-                let (first, last) = (first && done == 0, last && done + count == n);
-                transpose::write_around(stage, to, count * destination_size, first, last);
-                done += count;
-            }
-            *carried = stage.cast::<Line>().read();
+                self.caster.run(from, buffer, count)
+            })
         }
-        true
-    }
-}
-
-/// Bytes that are cast before they are written around the caches.
-const STAGE: usize = 4 << 10;
-/// Bytes of a row from which on that is worth it.
-const LONG_ROW: usize = 4 << 10;
-
-/// Bytes of a line, that are written or not.
-type Line = [MaybeUninit<u8>; LINE];
-const NOTHING: Line = [const { MaybeUninit::uninit() }; LINE];
-
-/// Bytes on the stack.
-#[repr(align(64))]
-struct Buffer<const BYTES: usize>([MaybeUninit<u8>; BYTES]);
-
-impl<const BYTES: usize> Buffer<BYTES> {
-    #[inline(always)]
-    fn new() -> Self {
-        Buffer([const { MaybeUninit::uninit() }; BYTES])
-    }
-
-    #[inline(always)]
-    fn start(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
     }
 }
 
@@ -177,13 +142,11 @@ impl Kernel for CastKernel {
             unsafe {
                 let source = self.sides.source.offset(from.0 as isize);
                 let destination = self.sides.destination.offset(to.0 as isize);
-                // Where more is read than written, that is what takes the time.
-                let worth = destination_size > source_size && n * destination_size >= LONG_ROW;
-                if !self.streams || !worth {
+                if !self.streams || n * destination_size < LONG_ROW {
                     return self.caster.run(source, destination, n);
                 }
-                let kept = self.run_around(source, destination, n, &mut { NOTHING }, (true, true));
-                transpose::fence();
+                let kept = self.run_around(source, destination, n, &mut { NOTHING }, (true, true), true);
+                stream::fence();
                 return kept;
             }
         }
@@ -250,7 +213,11 @@ const LONGEST_PIECE: usize = 512;
 /// Rows after the one that is read whose lines are asked for.
 const ROWS_AHEAD: isize = 3;
 /// What is transposed of a row before the next rows, in bytes: the widest vector.
-const WIDE: usize = 64;
+fn wide() -> usize {
+    if Isa::get() == Isa::Avx512 { 64 } else { 32 }
+}
+/// Bytes of short rows of the destination that are cast together.
+const ROWS: usize = 4 << 10;
 
 /// In a matrix that is narrow one way, the same: lines that the processor fetches together.
 const STRIP: usize = 256;
@@ -260,14 +227,14 @@ const SEGMENT: usize = 512;
 const LONGEST: usize = 256;
 /// Rows until the lines that are asked for at one strip would be lost before the next.
 const HEIGHT: usize = 512;
+/// Rows of the source that start at multiples of so many bytes share few sets of the caches.
+const CLASH: isize = 1024;
 /// Bytes of a block of a matrix that is narrow one way.
 const NARROW: usize = 16 << 10;
 /// Elements of a row that are worth a cast of their own.
 const OWN: usize = 128;
 
-/// A transpose fused with a cast, block by block. In a large matrix, runs of rows are cast, then transposed:
-/// memory is read along its rows. In one that is narrow one way, the elements are transposed as they are, then
-/// cast, in rows that are longer than those of the matrix.
+/// A transpose fused with a cast, block by block.
 struct Fused<'a> {
     kernel: &'a CastKernel,
     /// As [`Kernel::matrix`] has them.
@@ -278,8 +245,7 @@ struct Fused<'a> {
     matrix: &'a Matrix,
     source_size: usize,
     destination_size: usize,
-    /// Whether blocks are cast before they are transposed.
-    cast_first: bool,
+    order: Order,
     /// Columns and rows of a block.
     strip: usize,
     block: usize,
@@ -288,13 +254,26 @@ struct Fused<'a> {
     streams: bool,
 }
 
+/// What comes first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// In a large matrix, where elements become smaller: runs of rows are cast, then transposed, so that less goes
+    /// through the caches.
+    Cast,
+    /// In a large matrix, where they do not: strips are transposed as they are read, and cast as they are written.
+    Strips,
+    /// In one that is narrow one way: elements are transposed as they are, then cast, in rows that are longer than
+    /// those of the matrix.
+    Transpose,
+}
+
 /// Where blocks are put together.
 struct Buffers {
     /// The first step's elements: room for the largest block, with a line after each of its rows. Where they
     /// are cast before they are transposed, what is transposed at a time follows.
     block: Stage,
     /// Short rows of the destination.
-    rows: Buffer<STAGE>,
+    rows: Buffer<ROWS>,
     /// For each row of the destination, what did not fill a line.
     carried: [Line; STRIP],
 }
@@ -331,14 +310,21 @@ impl<'a> Fused<'a> {
         let (source_size, destination_size) = kernel.caster.sizes();
         let Matrix { rows, columns, .. } = *matrix;
         let (run, piece) = run_and_piece(source_size, destination_size);
-        let cast_first = columns >= run && rows >= piece;
-        let (strip, block) = match cast_first {
+        let large = columns >= run && rows >= piece;
+        let (strip, block) = match large {
             true => (run, piece),
             false => strip_and_block(source_size, destination_size, rows, columns),
         };
         let follow = block == rows && matrix.destination_row == (rows * destination_size) as isize;
         // Short rows that do not follow each other share their lines with what is between them.
         let streams = kernel.streams && (follow || rows * destination_size > SEGMENT);
+        // Strips of rows that share few sets of the second cache are not there any more when they are read.
+        let in_order = destination_size < source_size || !streams || matrix.source_row % CLASH == 0;
+        let order = match large {
+            true if in_order => Order::Cast,
+            true => Order::Strips,
+            false => Order::Transpose,
+        };
         Fused {
             kernel,
             from,
@@ -347,7 +333,7 @@ impl<'a> Fused<'a> {
             matrix,
             source_size,
             destination_size,
-            cast_first,
+            order,
             strip,
             block,
             follow,
@@ -371,13 +357,17 @@ impl<'a> Fused<'a> {
                 unsafe { self.kernel.row(from, to, rows) }
             });
         };
+        if self.order == Order::Strips {
+            // SAFETY: as the caller says.
+            return unsafe { self.strips(&block) };
+        }
         let mut buffers = Buffers { block, rows: Buffer::new(), carried: [NOTHING; STRIP] };
         // What is narrow is read in order; else what comes next is to the right, unless all that is asked
         // for falls on the same sets of the cache.
         let (height, ahead) = match self.strip < columns {
-            _ if self.cast_first => (rows, ROWS_AHEAD * source_row),
+            _ if self.order == Order::Cast => (rows, ROWS_AHEAD * source_row),
             false => (rows, self.block as isize * source_row),
-            true if source_row % 1024 == 0 => (self.block, STRIP as isize),
+            true if source_row % CLASH == 0 => (self.block, STRIP as isize),
             true => (HEIGHT.next_multiple_of(self.block), STRIP as isize),
         };
         for top in (0..rows).step_by(height) {
@@ -398,9 +388,9 @@ impl<'a> Fused<'a> {
                             true => (column == 0, column + part.columns == columns),
                             false => (row == top, row + part.rows == bottom),
                         };
-                        match self.cast_first {
-                            true => self.cast_then_transpose(&part, ahead, ends, &mut buffers),
-                            false => self.transpose_then_cast(&part, ahead, ends, &mut buffers),
+                        match self.order {
+                            Order::Cast => self.cast_then_transpose(&part, ahead, ends, &mut buffers),
+                            _ => self.transpose_then_cast(&part, ahead, ends, &mut buffers),
                         }
                     };
                     if !kept {
@@ -410,9 +400,26 @@ impl<'a> Fused<'a> {
             }
         }
         if self.streams {
-            transpose::fence();
+            stream::fence();
         }
         true
+    }
+
+    /// # Safety
+    /// As [`Fused::run`].
+    unsafe fn strips(&self, stage: &Stage) -> bool {
+        let block = Block { columns: self.strip, strip: wide() / self.source_size, rows: self.block };
+        let mut carried = [NOTHING; STRIP];
+        // SAFETY: the caller's.
+        let kept = unsafe {
+            transpose::each_piece(self.matrix, self.transpose.0, self.source_size, block, stage, |piece| {
+                let to = self.matrix.to(self.destination_size, piece.row, piece.column);
+                let carried = &mut carried[piece.index];
+                self.kernel.run_around(piece.staged, to, piece.rows, carried, piece.ends, false)
+            })
+        };
+        stream::fence();
+        kept
     }
 
     /// # Safety
@@ -430,9 +437,7 @@ impl<'a> Fused<'a> {
         unsafe {
             for row in 0..rows {
                 let from = part.from(self.source_size, row, 0);
-                for line in (0..columns * self.source_size).step_by(LINE) {
-                    transpose::prefetch(from.wrapping_offset(ahead + line as isize));
-                }
+                stream::prefetch_bytes(from.wrapping_offset(ahead), (columns * self.source_size) as isize);
                 if !self.kernel.caster.run(from, cast.add(row * pitch), columns) {
                     return false;
                 }
@@ -442,7 +447,7 @@ impl<'a> Fused<'a> {
                 (self.transpose.1)(&block, How::Cached);
                 return true;
             }
-            let (wide, bytes) = (WIDE / size, rows * size);
+            let (wide, bytes) = (wide() / size, rows * size);
             let (transposed, pitch) = (cast.add(rows * pitch), bytes + LINE);
             for first in (0..columns).step_by(wide) {
                 let part = block.part(size, 0, first, rows, wide.min(columns - first));
@@ -452,7 +457,7 @@ impl<'a> Fused<'a> {
                 for index in 0..part.columns {
                     let (row, carried) = (transposed.add(index * pitch), &mut buffers.carried[first + index]);
                     row.cast::<Line>().write(*carried);
-                    transpose::write_around(row, part.to(size, 0, index), bytes, ends.0, ends.1);
+                    stream::write_around(row, part.to(size, 0, index), bytes, ends.0, ends.1);
                     *carried = row.cast::<Line>().read();
                 }
             }
@@ -486,7 +491,8 @@ impl<'a> Fused<'a> {
             let from = |index: usize| transposed.add(index * pitch).cast_const();
             if self.streams {
                 return (0..lines).all(|index| {
-                    self.kernel.run_around(from(index), to(index), line, &mut buffers.carried[index], ends)
+                    let carried = &mut buffers.carried[index];
+                    self.kernel.run_around(from(index), to(index), line, carried, ends, false)
                 });
             }
             if line >= OWN || self.follow {
@@ -495,7 +501,7 @@ impl<'a> Fused<'a> {
             // As many short rows as fit, then each to its place.
             let rows = buffers.rows.start();
             let bytes = line * self.destination_size;
-            let some = STAGE / bytes;
+            let some = ROWS / bytes;
             (0..lines).step_by(some).all(|first| {
                 let count = some.min(lines - first);
                 let kept = caster.run(from(first), rows, count * line);
@@ -518,7 +524,7 @@ mod tests {
         for (source_size, destination_size) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
             let (run, piece) = run_and_piece(source_size, destination_size);
             let cast = piece * (run * destination_size + LINE);
-            let transposed = WIDE / destination_size * (piece * destination_size + LINE);
+            let transposed = 64 / destination_size * (piece * destination_size + LINE);
             assert!(cast + transposed <= transpose::STAGE, "{source_size}, {destination_size}");
             assert!(run <= STRIP && piece * destination_size >= LINE, "{source_size}, {destination_size}");
         }

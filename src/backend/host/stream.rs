@@ -1,0 +1,265 @@
+//! Writes around the caches, for results that they could not hold: a line that is written through them is read
+//! from memory before. Reads and writes alternate by about [`CHUNK`], for memory is slower where they come in
+//! longer turns.
+
+use std::mem::MaybeUninit;
+
+#[cfg(target_arch = "x86_64")]
+use super::isa::Isa;
+
+/// Bytes from which on a result is better written around the caches.
+pub const STREAM_FROM: usize = 16 << 20;
+/// Bytes of a line of the caches.
+pub const LINE: usize = 64;
+/// Bytes of a row from which on that is worth it.
+pub const LONG_ROW: usize = 4 << 10;
+/// Bytes that are read or put together, whichever are more, before they are written.
+pub const CHUNK: usize = 1 << 10;
+/// Bytes from what is read in order to what is asked for.
+pub const AHEAD: usize = 2 << 10;
+/// Bytes of the largest element that is put together in a buffer: complex128.
+pub const LARGEST: usize = 16;
+
+/// Whether a result of so many bytes is written around the caches.
+pub fn pays(bytes: usize) -> bool {
+    cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
+}
+
+/// Bytes of a line, that are written or not.
+pub type Line = [MaybeUninit<u8>; LINE];
+pub const NOTHING: Line = [const { MaybeUninit::uninit() }; LINE];
+
+/// Bytes on the stack.
+#[repr(align(64))]
+pub struct Buffer<const BYTES: usize>([MaybeUninit<u8>; BYTES]);
+
+impl<const BYTES: usize> Buffer<BYTES> {
+    #[inline(always)]
+    pub fn new() -> Self {
+        Buffer([const { MaybeUninit::uninit() }; BYTES])
+    }
+
+    #[inline(always)]
+    pub fn start(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Copies bytes around the caches.
+///
+/// # Safety
+/// So many are readable and writable, and do not overlap.
+pub unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
+    let head = destination.align_offset(LINE).min(bytes);
+    let count = (bytes - head) / LINE;
+    let done = head + count * LINE;
+    // SAFETY: the three parts are the caller's bytes; the second is aligned.
+    unsafe {
+        source.copy_to_nonoverlapping(destination, head);
+        lines(source.add(head), destination.add(head), count);
+        source.add(done).copy_to_nonoverlapping(destination.add(done), bytes - done);
+    }
+    fence();
+}
+
+/// Writes a row of `n` elements of `size` bytes around the caches. `fill` puts together some of them, from which
+/// one on, how many, where; they are `some`, or up to a line more. False: it has failed. What is `carried` are the
+/// bytes before the first, in the end those before the next, unless there is none.
+///
+/// # Safety
+/// So many are writable, and take a line at least unless they are the last; `some` take a line at least and a
+/// [`CHUNK`] at most, elements [`LARGEST`] bytes at most. `fill` writes all that it is asked for.
+#[inline]
+pub unsafe fn row(
+    to: *mut u8,
+    size: usize,
+    n: usize,
+    some: usize,
+    carried: &mut Line,
+    (first, last): (bool, bool),
+    mut fill: impl FnMut(usize, usize, *mut u8) -> bool,
+) -> bool {
+    let mut buffer = Buffer::<{ LINE + CHUNK + LINE * LARGEST }>::new();
+    let buffer = buffer.start();
+    // SAFETY: within the caller's elements, and the buffer, which begins with a line.
+    unsafe {
+        buffer.cast::<Line>().write(*carried);
+        let mut done = 0;
+        while done < n {
+            // Less than a line is not left for the end.
+            let count = if n - done < some + LINE { n - done } else { some };
+            if !fill(done, count, buffer.add(LINE)) {
+                return false;
+            }
+            let (first, last) = (first && done == 0, last && done + count == n);
+            write_around(buffer, to.add(done * size), count * size, first, last);
+            done += count;
+        }
+        *carried = buffer.cast::<Line>().read();
+    }
+    true
+}
+
+/// Writes around the caches the `bytes` that the buffer holds after a line. What does not fill a line
+/// of the destination waits at the end of that line for what comes after, unless this is the last.
+///
+/// # Safety
+/// `buffer` is readable and writable from there to the end of the bytes, which are a line at least
+/// unless they are the last, and `to` is writable.
+#[inline(always)]
+pub unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bool, last: bool) {
+    // SAFETY: as the caller vouches; `from` and `to` move together, and `to` is aligned for lines.
+    unsafe {
+        let start = buffer.add(LINE);
+        let end = start.add(bytes);
+        let past = to as usize % LINE;
+        let (mut from, mut to) = (start.wrapping_sub(past).cast_const(), to.wrapping_sub(past));
+        if first && past > 0 {
+            let head = (LINE - past).min(bytes);
+            start.copy_to_nonoverlapping(to.add(past), head);
+            (from, to) = (from.wrapping_add(past + head), to.wrapping_add(past + head));
+        }
+        let count = (end as usize - from as usize) / LINE;
+        lines(from, to, count);
+        (from, to) = (from.wrapping_add(count * LINE), to.wrapping_add(count * LINE));
+        if last {
+            from.copy_to_nonoverlapping(to, end as usize - from as usize);
+        } else {
+            // With the bytes before, which are written already.
+            let line = end.sub(LINE).cast::<[u8; LINE]>().read();
+            buffer.cast::<[u8; LINE]>().write(line);
+        }
+    }
+}
+
+/// Copies lines around the caches.
+///
+/// # Safety
+/// So many are readable and writable, and the destination is aligned to one.
+#[inline(always)]
+unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
+    // SAFETY: the caller's; where AVX2 is chosen it is there.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        match Isa::get() {
+            Isa::Avx2 | Isa::Avx512 => avx2(from, to, count),
+            _ => sse2(from, to, count),
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        from.copy_to_nonoverlapping(to, count * LINE);
+    }
+}
+
+/// # Safety
+/// As [`lines`]; the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2(from: *const u8, to: *mut u8, count: usize) {
+    use std::arch::x86_64::{_mm256_loadu_si256, _mm256_stream_si256};
+    for at in (0..count * LINE).step_by(LINE) {
+        // SAFETY: the caller's.
+        unsafe {
+            let low = _mm256_loadu_si256(from.add(at).cast());
+            let high = _mm256_loadu_si256(from.add(at + 32).cast());
+            _mm256_stream_si256(to.add(at).cast(), low);
+            _mm256_stream_si256(to.add(at + 32).cast(), high);
+        }
+    }
+}
+
+/// # Safety
+/// As [`lines`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn sse2(from: *const u8, to: *mut u8, count: usize) {
+    use std::arch::x86_64::{_mm_loadu_si128, _mm_stream_si128};
+    for at in (0..count * LINE).step_by(16) {
+        // SAFETY: the caller's.
+        unsafe { _mm_stream_si128(to.add(at).cast(), _mm_loadu_si128(from.add(at).cast())) };
+    }
+}
+
+/// Puts what was written around the caches before what is written from now on.
+#[inline(always)]
+pub fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is always there.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    }
+}
+
+/// Asks for a line of the second cache.
+#[inline(always)]
+pub fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that a program could see.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Asks for so many bytes from an address on, or before it.
+#[inline(always)]
+pub fn prefetch_bytes(at: *const u8, bytes: isize) {
+    for line in (0..bytes.unsigned_abs()).step_by(LINE) {
+        prefetch(at.wrapping_offset(if bytes < 0 { -(line as isize) } else { line as isize }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_every_length_and_shift() {
+        let source: Vec<u8> = (0..2000).map(|index| (index * 7 + index / 251) as u8).collect();
+        for bytes in (0..300).chain([1000, 1500]) {
+            for (from, to) in [(0, 0), (1, 0), (0, 1), (13, 63), (63, 64), (5, 17)] {
+                let mut destination = vec![0xa5u8; 2000];
+                let mut expected = destination.clone();
+                expected[to..to + bytes].copy_from_slice(&source[from..from + bytes]);
+                // SAFETY: both have room.
+                unsafe { copy(source.as_ptr().add(from), destination.as_mut_ptr().add(to), bytes) };
+                assert!(destination == expected, "{bytes} bytes, {from} and {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_in_one_part_and_in_two() {
+        for size in [1, 2, 4, 8, 16] {
+            let some = CHUNK / 4 / size;
+            for (n, to) in [(1, 3), (63, 0), (some, 5), (some + 64, 63), (5 * some + 17, 1), (9 * some, 64)] {
+                for part in [n, n / 2].into_iter().filter(|part| *part == n || part * size >= LINE) {
+                    let source: Vec<u8> =
+                        (0..n * size).map(|index| (index * 11 + index / 253) as u8).collect();
+                    let mut destination = vec![0xa5u8; n * size + 128];
+                    let mut expected = destination.clone();
+                    expected[to..to + n * size].copy_from_slice(&source);
+                    let mut carried = NOTHING;
+                    let mut begin = 0;
+                    while begin < n {
+                        let count = if begin == 0 { part } else { n - begin };
+                        let ends = (begin == 0, begin + count == n);
+                        // SAFETY: both have room for the row.
+                        let kept = unsafe {
+                            let to = destination.as_mut_ptr().add(to + begin * size);
+                            row(to, size, count, some, &mut carried, ends, |at, count, buffer| {
+                                let from = source.as_ptr().add((begin + at) * size);
+                                from.copy_to_nonoverlapping(buffer, count * size);
+                                true
+                            })
+                        };
+                        assert!(kept);
+                        begin += count;
+                    }
+                    fence();
+                    assert!(destination == expected, "{n} of {size} bytes to {to} in parts of {part}");
+                }
+            }
+        }
+    }
+}
