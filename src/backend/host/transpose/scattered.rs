@@ -254,17 +254,18 @@ impl<'a> Staged<'a> {
     /// The buffer holds them, and they are writable there.
     #[inline(always)]
     unsafe fn write(&self, to: *mut u8, columns: &[isize], bytes: usize, ends: (bool, bool)) {
-        let mut from = self.stage.start();
-        for column in columns {
+        // Only some processors write around their caches.
+        let _ = (ends, self.streams);
+        for (index, column) in columns.iter().enumerate() {
             // SAFETY: the caller's.
             unsafe {
-                let to = to.offset(*column);
+                let (from, to) = (self.stage.start().add(index * self.pitch), to.offset(*column));
+                #[cfg(target_arch = "x86_64")]
                 if self.streams {
                     write_around(from, to, bytes, ends.0, ends.1);
-                } else {
-                    from.add(LINE).copy_to_nonoverlapping(to, bytes);
+                    continue;
                 }
-                from = from.add(self.pitch);
+                from.add(LINE).copy_to_nonoverlapping(to, bytes);
             }
         }
     }
@@ -321,7 +322,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             _ if height >= lane && width >= lane => each!(tall[V::Lane]),
             _ if height >= lane => each!(narrow[V::Lane]),
             _ if width >= lane => each!(flat[V::Lane]),
-            _ => each!(one_by_one[V]),
+            _ => each!(one_by_one[]),
         }
     }
 
@@ -462,7 +463,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// # Safety
     /// As [`baseline`].
     #[inline(always)]
-    unsafe fn one_by_one<V>(&self, source: *const u8, to: *mut u8) {
+    unsafe fn one_by_one(&self, source: *const u8, to: *mut u8) {
         for (row, from) in self.rows.iter().enumerate() {
             for (column, start) in self.columns.iter().enumerate() {
                 // SAFETY: the caller's.
