@@ -387,6 +387,20 @@ fn devices() {
             }
         }
     }
+    // To the device and back, and it says so.
+    let of_opencl =
+        info["backends"].as_array().expect("backends").iter().find(|found| found["name"] == "opencl");
+    if of_opencl.is_some_and(|opencl| opencl["available"] == true) {
+        assert!(desk.ab(&["info"]).contains("opencl:0"));
+        let there_and_back = ["convert", "in.npy", "half.npy", "--device", "opencl:0", "--dtype", "float16"];
+        let text = desk.ab(&there_and_back);
+        assert!(text.contains("convert   upload, 1 pass") && text.contains("write     download, "), "{text}");
+        desk.ab(&["convert", "in.npy", "same.npy", "--dtype", "float16"]);
+        let read = |name: &str| fs::read(desk.path(name)).expect(name);
+        assert_eq!(read("half.npy"), read("same.npy"));
+    } else {
+        common::skipped("ab convert --device opencl:0: no OpenCL device is here (pocl-opencl-icd is one)");
+    }
     let line = desk.refused(&["plan", "in.npy", "--device", "metal"]);
     assert!(line.contains("no backend moves data of this device type"), "{line}");
 }

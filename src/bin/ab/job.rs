@@ -43,6 +43,8 @@ pub struct Done {
 /// Bytes that were moved, and how long it took.
 #[derive(Clone, Copy, Default)]
 pub struct Moved {
+    /// As in [`Report`].
+    pub route: i32,
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub nanoseconds: u64,
@@ -138,6 +140,7 @@ fn fill(
         let destination = destination.read(&mut dims)?;
         // SAFETY: the source is as much memory as it says, and so is the destination.
         let report = unsafe { arraybridge::convert::copy_into(context, source, &destination, options) }?;
+        moved.route = report.route;
         moved.bytes_read += report.bytes_read;
         moved.bytes_written += report.bytes_written;
         Ok(())

@@ -86,13 +86,16 @@ pub fn converted(
         lines.add("convert", format!("{report}{}", pace(written)));
     } else {
         let took = Moved {
+            route: report.route,
             bytes_read: report.bytes_read,
             bytes_written: report.bytes_written,
             nanoseconds: report.nanoseconds,
         };
         lines.add("convert", format!("{report}{}", pace(&took)));
         let (read, wrote) = (Bytes(written.bytes_read), Bytes(written.bytes_written));
-        lines.add("write", format!("{read} read, {wrote} written{}", pace(written)));
+        // Back from a device.
+        let back = if written.route == Route::Download as i32 { "download, " } else { "" };
+        lines.add("write", format!("{back}{read} read, {wrote} written{}", pace(written)));
     }
     lines.add(output.path.display().to_string(), output.array);
     notes.iter().for_each(|note| lines.add("note", note));
