@@ -23,9 +23,9 @@ pub use self::stage::STAGE;
 pub use self::stage::Stage;
 pub use self::strips::{Block, each_piece};
 use super::isa::Isa;
-use super::stream::{LINE, fence, prefetch};
+use super::stream::{LINE, fence, prefetch, write_around};
 #[cfg(target_arch = "x86_64")]
-use super::stream::{Line, NOTHING, write_around};
+use super::stream::{Line, NOTHING};
 
 /// A matrix to transpose, or a part of one.
 ///
