@@ -138,7 +138,7 @@ impl Scene {
                     Parcel { result, shape, dtype, want }
                 }
                 // Another takes a place of those whom everybody knows.
-                5 if number % 4 == 0 => {
+                5 if number.is_multiple_of(4) => {
                     let stranger = Arc::new(Stranger::new(seed, SHAPE));
                     let parcel = self.of(&stranger, context, SHAPE, dtype, 1);
                     let place = &self.strangers[random.below(3) as usize];
