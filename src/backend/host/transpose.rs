@@ -793,8 +793,10 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
             _ if stream && streamed(matrix, itself, SIZE) => {}
             (true, true) if ahead != 0 => squares::<V, SIZE, false, true>(matrix, ahead),
             // Two lanes that are loaded where they belong save exchanging them, for which squares of single bytes
-            // leave no register.
-            (true, true) if SIZE == 1 && V::LANES == 2 => tall_strips::<V, SIZE>(matrix),
+            // leave no register; these want the rows of the destination on sets of their own in the first cache.
+            (true, true) if SIZE == 1 && V::LANES == 2 && matrix.destination_row % 512 != 0 => {
+                tall_strips::<V, SIZE>(matrix)
+            }
             (true, true) => squares::<V, SIZE, false, false>(matrix, 0),
             (true, false) if matrix.columns > 0 => thin::<V, SIZE, true>(matrix),
             (false, true) if matrix.rows > 0 => thin::<V, SIZE, false>(matrix),
