@@ -254,18 +254,15 @@ impl<'a> Staged<'a> {
     /// The buffer holds them, and they are writable there.
     #[inline(always)]
     unsafe fn write(&self, to: *mut u8, columns: &[isize], bytes: usize, ends: (bool, bool)) {
-        // Only some processors write around their caches.
-        let _ = (ends, self.streams);
         for (index, column) in columns.iter().enumerate() {
             // SAFETY: the caller's.
             unsafe {
                 let (from, to) = (self.stage.start().add(index * self.pitch), to.offset(*column));
-                #[cfg(target_arch = "x86_64")]
                 if self.streams {
                     write_around(from, to, bytes, ends.0, ends.1);
-                    continue;
+                } else {
+                    from.add(LINE).copy_to_nonoverlapping(to, bytes);
                 }
-                from.add(LINE).copy_to_nonoverlapping(to, bytes);
             }
         }
     }
