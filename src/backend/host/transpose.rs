@@ -791,6 +791,7 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
                 fence();
             }
             _ if stream && streamed(matrix, itself, SIZE) => {}
+            (true, true) if clashes(matrix, SIZE) && staged(matrix, itself, SIZE) => {}
             (true, true) if ahead != 0 => squares::<V, SIZE, false, true>(matrix, ahead),
             // Two lanes that are loaded where they belong save exchanging them, for which squares of single bytes
             // leave no register; these want the rows of the destination on sets of their own in the first cache.
@@ -808,9 +809,13 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
 /// Rows that are transposed before the next columns are looked at, so that the lines that two tiles
 /// share, and the pages, are still at hand.
 const BAND: usize = 256;
-/// Rows of the source that start at multiples of so many bytes share few sets of the caches.
+/// Rows that start at multiples of so many bytes share few sets of the caches.
 const CLASH: isize = 4096;
-/// The same of rows that are asked for long before they are read.
+/// Bytes of each row of the destination that are put together where such rows clash.
+const RUNS: usize = 512;
+/// Bytes of a matrix from which on that is worth it.
+const CLASHING_FROM: usize = if cfg!(test) { 4 << 10 } else { 64 << 10 };
+/// Rows of the source that start at multiples of so many bytes do where they are asked for long before they are read.
 #[cfg(target_arch = "x86_64")]
 const CLASH_SMALL: isize = 1024;
 /// Bytes of each of them that are read before the next, where they do not.
@@ -836,6 +841,40 @@ const NARROW_STAGE: usize = 48 << 10;
 /// Bytes of a matrix that is not worth a buffer.
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
+
+/// Whether lines of the destination would be pushed out of the caches before the next tiles complete them.
+#[inline(always)]
+fn clashes(matrix: &Matrix, size: usize) -> bool {
+    matrix.destination_row % CLASH == 0
+        && matrix.rows * size >= RUNS
+        && matrix.rows * matrix.columns * size > CLASHING_FROM
+}
+
+/// Transposes into a buffer and copies runs of the destination's rows from there; false: there is no buffer.
+///
+/// # Safety
+/// As [`baseline`], of elements of `size` bytes.
+#[inline(never)]
+unsafe fn staged(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool {
+    let Some(stage) = Stage::take() else { return false };
+    let (strip, block, pitch) = (2 * LINE / size, RUNS / size, RUNS + LINE);
+    for top in (0..matrix.rows).step_by(block) {
+        for column in (0..matrix.columns).step_by(strip) {
+            let (rows, columns) = (block.min(matrix.rows - top), strip.min(matrix.columns - column));
+            // SAFETY: the part is within the matrix, and what it takes is within the buffer.
+            unsafe {
+                let part = matrix.part(size, top, column, rows, columns);
+                let staged = Matrix { destination: stage.start(), destination_row: pitch as isize, ..part };
+                transpose(&staged, How::Ahead(2 * LINE as isize));
+                for index in 0..columns {
+                    let run = stage.start().add(index * pitch);
+                    run.copy_to_nonoverlapping(part.to(size, 0, index), rows * size);
+                }
+            }
+        }
+    }
+    true
+}
 
 /// Transposes into a buffer and writes whole lines from there around the caches; false where that is
 /// of no use.
@@ -1093,6 +1132,23 @@ mod tests {
                     };
                     // SAFETY: there is no element.
                     unsafe { transpose(&matrix, how) };
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_share_sets_of_the_caches() {
+        for kernel in all() {
+            let size = kernel.1;
+            let mut case = Case::new(2 << 20);
+            let some = 2 * LINE / size;
+            for rows in [RUNS / size, RUNS / size + 5, 2 * RUNS / size + 1] {
+                for columns in [LINE / size, some, some + 3, 2 * some + 16 / size] {
+                    let gap = CLASH - (rows * size) as isize;
+                    case.check(kernel, (rows, columns), (3, gap), (true, 0), How::Cached);
+                    case.check(kernel, (rows, columns), (0, -gap), (false, 7), How::Cached);
+                    case.check(kernel, (rows, columns), (-1, gap), (false, 64), How::Ahead(128));
                 }
             }
         }
