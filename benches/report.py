@@ -106,10 +106,10 @@ def targets(result: dict) -> Iterator[dict]:
         for group in ("every second", "reversed"):
             records = some(t, [group])
             yield target(f"{group} / PyTorch and NumPy, {on}", records, beside("torch", "numpy"), None, 1)
-        for layout in ("contiguous", "rows", "transposed", "every second"):
-            records = some(t, ["cast"], name=f"{layout} ")
-            yield target(f"casts, {layout} / memcpy, {on}", records, beside("memcpy"), 0.85, None)
-            yield target(f"casts, {layout} / PyTorch, {on}", records, beside("torch"), None, 1)
+        for layout in ("", "contiguous ", "rows ", "transposed ", "every second "):
+            records, what = some(t, ["cast"], name=layout), f"casts, {layout.strip()}" if layout else "all casts"
+            yield target(f"{what} / memcpy, {on}", records, beside("memcpy"), 0.85, None)
+            yield target(f"{what} / PyTorch, {on}", records, beside("torch"), None, 1)
         yield target(f"casts, small / PyTorch, {on}", some(t, ["cast small"]), beside("torch"), None, 1)
         records = some(t, ["cast", "cast small"], name="float8")
         yield target(f"float8 / ml_dtypes, {on}", records, beside("numpy"), None, 20)
