@@ -43,9 +43,7 @@ impl Move {
         let scattered = transpose::scattered_for_size(isa, size);
         Move { sides, size, copy, transpose, scattered, how: how(bytes), far: bytes >= FAR }
     }
-}
 
-impl Move {
     /// Whether rows of such steps are written around the caches. Where lines are read for a part of them only,
     /// that is what takes the time.
     fn streams(&self, from: i64, to: i64, n: usize) -> bool {
