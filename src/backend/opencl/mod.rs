@@ -9,7 +9,7 @@
 //!   memory.
 //! - All else within a context is done by kernels (`compute`, `program`), unless the device is the host's
 //!   processor.
-//! - A processor runs the host's kernels on its buffers (`native`), a small job in two threads' `pieces`; where
+//! - A processor runs the host's kernels on its buffers (`native`), a small job in `pieces` of two threads (`ticket`); where
 //!   memory is shared otherwise they are mapped for them (`map`).
 //! - Between the host and a device with memory of its own, or two that share no context, jobs go through
 //!   pinned slots (`stage`); what has no kernel goes there as whole spans of bytes (`spans`).
@@ -30,6 +30,7 @@ mod program;
 mod site;
 mod spans;
 mod stage;
+mod ticket;
 mod ways;
 
 use std::fmt;
