@@ -634,7 +634,14 @@ mod tests {
     }
 
     fn counts_down(count: &AtomicUsize) -> bool {
-        count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1)).is_ok()
+        let mut left = count.load(Ordering::SeqCst);
+        while left > 0 {
+            match count.compare_exchange(left, left - 1, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return true,
+                Err(now) => left = now,
+            }
+        }
+        false
     }
 
     const FAILURE: Error = Error::Driver { call: "land", name: "LOST", code: 7 };
