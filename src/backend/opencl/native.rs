@@ -3,7 +3,8 @@
 //! and one wait; to map and unmap is two of each. Of two buffers the source is mapped, without waiting.
 //!
 //! Most of a small job is to have the driver's thread woken and to be woken by it. So the caller does not
-//! sleep: it waits for the function to begin, and does half of the job.
+//! sleep: it waits for the function to begin, and does half of the job: of a small one pieces, of one that the host
+//! shares among its threads what one of those would.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +16,7 @@ use std::time::Instant;
 use super::buffer::Buffer;
 use super::driver::call;
 use super::events::{Event, List};
-use super::lane::{Lane, is_patient};
+use super::lane::{Lane, is_near, is_patient, lend};
 use super::map::Mapped;
 use super::pieces::{Pieces, written};
 use crate::backend::host::Host;
@@ -121,7 +122,7 @@ pub unsafe fn run(
     after: &List,
 ) -> Result<()> {
     let Some(whole) = buffers.into_iter().flatten().next().map(|buffer| buffer.whole) else { return Ok(()) };
-    let is_watched = lane.is_watched(written(job));
+    let (is_watched, bytes) = (lane.is_watched(), written(job));
     let work = Work {
         job,
         sides,
@@ -165,11 +166,13 @@ pub unsafe fn run(
             }
             let flushed = lane.flush();
             let since = Instant::now();
-            while ((*ticket).is(WAITING) || (*ticket).is(BEGUN)) && is_patient(since, false) {}
+            while ((*ticket).is(WAITING) || (*ticket).is(BEGUN)) && is_patient(since, bytes) {}
             if (*ticket).is(OPEN) {
-                work.help();
-                let since = Instant::now();
-                while !(*ticket).is(DONE) && is_patient(since, true) {}
+                // Of what is in one piece the driver's thread makes a job of the host's, if of anything.
+                if work.pieces.count > 1 {
+                    work.help();
+                }
+                lend(&|| (*ticket).is(DONE));
             }
             // Also where it could not be flushed.
             flushed.and(lane.watch(&last))
@@ -209,7 +212,7 @@ unsafe extern "C" fn function(arguments: *mut c_void) {
         // The caller may still be at a piece; it takes no other.
         let since = Instant::now();
         while !work.is_finished() {
-            if !is_patient(since, true) {
+            if !is_near(since) {
                 std::thread::yield_now();
             }
         }
