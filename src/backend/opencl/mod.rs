@@ -42,6 +42,7 @@ use self::driver::call;
 use self::ends::{End, functions, no_such_device, result_site, verify};
 use self::events::{Before, Event};
 use self::lane::Held;
+use self::map::Access;
 use self::order::{Orders, queue_of};
 use super::shared::boxed;
 use super::{Backend, DeviceInfo, Errand, Memory, Place, PointerInfo, Streams, Transfer, Wanted};
@@ -158,12 +159,16 @@ impl Backend for OpenCl {
 
     fn scratch(&self, errand: &Errand<'_>, job: &Transfer<'_>) -> Result<u64> {
         let f = functions()?;
-        if devices::devices()?.unwrap_or_default().iter().all(|device| device.traits.unified) {
-            // Nothing to look at.
-            return Ok(0);
-        }
         // SAFETY: the caller of the library vouches for its handles.
         unsafe {
+            let is_restricted = |place| buffer::is_restricted(f, place);
+            if devices::devices()?.unwrap_or_default().iter().all(|device| device.traits.unified)
+                && !is_restricted(errand.source)?
+                && !errand.destination.map_or(Ok(false), is_restricted)?
+            {
+                // Nothing to look at.
+                return Ok(0);
+            }
             let source = End::look(f, errand.source, true)?;
             let destination = match errand.destination {
                 Some(place) => Some(End::look(f, place, false)?),
@@ -178,7 +183,8 @@ impl Backend for OpenCl {
                 _ => None,
             };
             let to = destination.as_ref().and_then(End::prospect).or(made.as_ref().map(|site| (site, None)));
-            Ok(ways::scratch(job, source.prospect(), to))
+            let access = errand.destination.map_or(Access::Overwrite, Access::to);
+            Ok(ways::scratch(job, source.prospect(), to, access))
         }
     }
 
