@@ -31,10 +31,14 @@ fn main() {
         "lanes.rs",
         "../../src/backend/opencl/lane.rs",
         &[
-            ("/// A lane for as long as it is in use", "    /// Of the context of our own that each device has."),
+            (
+                "/// A lane for as long as it is in use",
+                "    /// Of the context of our own that each device has.",
+            ),
             ("    /// Whether both are one.", "impl std::fmt::Debug for Held"),
         ],
     );
+    take("ticket.rs", "../../src/backend/opencl/ticket.rs", &[("/// A job in pieces.", "")]);
     take("stage.rs", "../../src/backend/host/transpose/stage.rs", &[("/// A power of two;", "impl Stage {")]);
     take(
         "pages.rs",
@@ -47,7 +51,7 @@ fn main() {
     );
 }
 
-/// Writes parts of a source, each from a text up to another.
+/// Writes parts of a source, each from a text up to another, or to the end.
 fn take(name: &str, source: &str, parts: &[(&str, &str)]) {
     println!("cargo::rerun-if-changed={source}");
     let text = fs::read_to_string(source).expect("the library's source");
@@ -69,6 +73,9 @@ fn take(name: &str, source: &str, parts: &[(&str, &str)]) {
 
 fn between<'a>(name: &str, source: &'a str, first: &str, end: &str) -> &'a str {
     let start = source.find(first).unwrap_or_else(|| panic!("{name} has no {first:?}"));
+    if end.is_empty() {
+        return &source[start..];
+    }
     let length = source[start..].find(end).unwrap_or_else(|| panic!("{name} has no {end:?}"));
     &source[start..start + length]
 }

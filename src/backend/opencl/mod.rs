@@ -9,8 +9,8 @@
 //!   memory.
 //! - All else within a context is done by kernels (`compute`, `program`), unless the device is the host's
 //!   processor.
-//! - A processor runs the host's kernels on its buffers (`native`), a small job in two threads' `pieces`; where
-//!   memory is shared otherwise they are mapped for them (`map`).
+//! - A processor runs the host's kernels on its buffers (`native`), together with the caller (`ticket`), a small
+//!   job in `pieces`; where memory is shared otherwise they are mapped for them (`map`).
 //! - Between the host and a device with memory of its own, or two that share no context, jobs go through
 //!   pinned slots (`stage`); what has no kernel goes there as whole spans of bytes (`spans`).
 
@@ -30,6 +30,7 @@ mod program;
 mod site;
 mod spans;
 mod stage;
+mod ticket;
 mod ways;
 
 use std::fmt;
