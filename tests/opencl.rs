@@ -78,9 +78,11 @@ fn again(test: &str, variables: &[(&str, &str)]) {
     let mut run = Command::new(std::env::current_exe().unwrap());
     run.args(["--exact", test, "--ignored"]).envs(variables.iter().copied());
     let output = run.output().unwrap();
-    let text =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{variables:?}: {text}");
+    let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{variables:?}: {text}{said}");
+    // How many errors there were is what PoCL's compiler says by itself.
+    let is_silent = said.lines().all(|line| line.ends_with(" generated."));
+    assert!(is_silent, "{variables:?}: on stderr: {said}");
 }
 
 #[test]
@@ -632,6 +634,7 @@ struct Faults {
     lose: extern "C" fn(i64, i32),
     fired: extern "C" fn() -> *const std::ffi::c_char,
     compilations: extern "C" fn() -> i64,
+    largest_buffer: extern "C" fn() -> i64,
     spoil: extern "C" fn(i32),
 }
 
@@ -653,6 +656,9 @@ impl Faults {
                 )),
                 compilations: std::mem::transmute::<*mut c_void, extern "C" fn() -> i64>(find(
                     c"fault_compilations",
+                )),
+                largest_buffer: std::mem::transmute::<*mut c_void, extern "C" fn() -> i64>(find(
+                    c"fault_largest_buffer",
                 )),
                 spoil: std::mem::transmute::<*mut c_void, extern "C" fn(i32)>(find(c"fault_spoil")),
             }
@@ -864,6 +870,59 @@ fn programs_are_built_once() {
     if desk().is_some() {
         with_faults("the_compilers_words_are_told", &[("ARRAYBRIDGE_OPENCL_MAP", "0")]);
         with_faults("kernels_are_compiled_once", &[("ARRAYBRIDGE_OPENCL_MAP", "0")]);
+    }
+}
+
+/// Whoever may touch buffers, none is made beside the result but what the plan tells of, which is less than the
+/// job.
+#[test]
+#[ignore = "run by no_buffer_is_made_that_is_not_told"]
+fn buffers_are_small_and_told() {
+    let faults = Faults::find();
+    let bytes = floats(1 << 18);
+    let shape = [1 << 9, 1 << 9];
+    let context = calls::context(256 << 10);
+    let hosts = [0, CL_MEM_HOST_NO_ACCESS, CL_MEM_HOST_READ_ONLY, CL_MEM_HOST_WRITE_ONLY];
+    for (from_flags, to_flags) in hosts.into_iter().flat_map(|from| hosts.map(|to| (from, to))) {
+        for (strides, dtype) in [([1 << 9, 1], "float32"), ([1, 1 << 9], "float32"), ([1, 1 << 9], "float16")]
+        {
+            // Contexts that have no slots yet.
+            let (desk, other) = (Desk::new().unwrap(), Desk::new().unwrap());
+            let (lent, taken, beyond) = (
+                desk.buffer(&bytes, CL_MEM_READ_WRITE | from_flags),
+                desk.buffer(&bytes, CL_MEM_READ_WRITE | to_flags),
+                other.buffer(&bytes, CL_MEM_READ_WRITE | to_flags),
+            );
+            let mut near = bytes.clone();
+            let side = |data: u64, device, dtype, strides: &[i64]| {
+                Array::new(data, device, dtype, &shape).strided(strides, 0)
+            };
+            let on_device = side(lent.mem as u64, OPENCL, "float32", &strides);
+            let on_host = side(near.as_mut_ptr() as u64, CPU, "float32", &strides);
+            let to = |data: u64, device| side(data, device, dtype, &[1 << 9, 1]);
+            let ways = [
+                ("up", &on_host, to(taken.mem as u64, OPENCL)),
+                ("down", &on_device, to(near.as_mut_ptr() as u64, CPU)),
+                ("within", &on_device, to(taken.mem as u64, OPENCL)),
+                ("between", &on_device, to(beyond.mem as u64, OPENCL)),
+            ];
+            for (way, from, to) in ways {
+                (faults.largest_buffer)();
+                let told = calls::copy_into_in(context, from, &to, &options()).unwrap().scratch_bytes;
+                let largest = (faults.largest_buffer)();
+                let name = format!("{way}, {from_flags:#x} to {to_flags:#x}, {strides:?} to {dtype}");
+                assert!(largest <= told as i64 && told <= 512 << 10, "{name}: {largest}, told {told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_buffer_is_made_that_is_not_told() {
+    if desk().is_some() {
+        for map in WAYS_OF_MEMORY {
+            with_faults("buffers_are_small_and_told", &[("ARRAYBRIDGE_OPENCL_MAP", map)]);
+        }
     }
 }
 

@@ -29,6 +29,14 @@ void fault_lose(long nth, int code) {
 static long compilations;
 long fault_compilations(void) { return compilations; }
 
+/* Bytes of the largest buffer that was made since this was asked last. */
+static long largest;
+long fault_largest_buffer(void) {
+  long bytes = largest;
+  largest = 0;
+  return bytes;
+}
+
 /* Whether programs are made of what no compiler takes. */
 static int spoils;
 void fault_spoil(int spoil) { spoils = spoil; }
@@ -82,7 +90,10 @@ STATUS(clGetContextInfo)
 MAKES(clCreateCommandQueue, d)
 NEVER(clReleaseCommandQueue)
 STATUS(clGetCommandQueueInfo)
-MAKES(clCreateBuffer, e)
+PASS(clCreateBuffer, if (fails("clCreateBuffer")) {
+  if (e != 0) *(int *)e = (int)code_of_failure;
+  return 0;
+} if (c > largest) largest = c;)
 STATUS(clRetainMemObject)
 NEVER(clReleaseMemObject)
 STATUS(clGetMemObjectInfo)

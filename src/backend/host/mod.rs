@@ -40,7 +40,12 @@ pub struct Host;
 pub const DEVICE: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
 
 /// Bytes below which one thread does a job by itself, whatever it is.
-pub const ONE_THREAD: u64 = split::PARALLEL[1] as u64;
+pub const ONE_THREAD: u64 = one_thread(false);
+
+/// Bytes below which one thread does a job by itself: a plain copy of runs, or anything else.
+pub const fn one_thread(in_runs: bool) -> u64 {
+    split::PARALLEL[!in_runs as usize] as u64
+}
 
 /// Copies bytes.
 ///

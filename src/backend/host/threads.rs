@@ -33,6 +33,15 @@ pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
     }
 }
 
+/// Does tasks of anybody's jobs, as a worker does, until `is_over` says so, or until for a while there has been
+/// none: for a thread that is awake and waits for another, which is about to have a job. No worker is woken in its
+/// place.
+pub fn help(patience: Duration, is_over: &dyn Fn() -> bool) {
+    if let Some(pool) = pool() {
+        pool.help(patience, is_over);
+    }
+}
+
 /// How many threads the calling one may run at once: what its affinity and the control group's quota
 /// allow, at least 1. Asks the system: for large jobs only.
 pub fn available() -> usize {
@@ -123,7 +132,7 @@ struct State {
     last_id: u64,
     /// Workers that exist or are being made.
     workers: usize,
-    /// Workers that look for work without sleeping.
+    /// Workers that look for work without sleeping, and threads that do so while they wait for something else.
     spinning: usize,
     /// Workers that sleep and have not been called.
     sleeping: usize,
@@ -259,7 +268,7 @@ impl Pool {
                 return state.jobs.swap_remove(position).panic;
             }
             if since.elapsed() < SPIN {
-                state = self.spin(state, since);
+                state = self.spin(state, || since.elapsed() < SPIN);
             } else {
                 state.waiting += 1;
                 state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -268,11 +277,11 @@ impl Pool {
         }
     }
 
-    /// Lets the lock go until something has changed, or the time is up.
-    fn spin<'a>(&'a self, state: MutexGuard<'a, State>, since: Instant) -> MutexGuard<'a, State> {
+    /// Lets the lock go until something has changed, or for as long as `goes_on` says.
+    fn spin<'a>(&'a self, state: MutexGuard<'a, State>, goes_on: impl Fn() -> bool) -> MutexGuard<'a, State> {
         let seen = self.changes.0.load(Ordering::Relaxed);
         drop(state);
-        while self.changes.0.load(Ordering::Relaxed) == seen && since.elapsed() < SPIN {
+        while self.changes.0.load(Ordering::Relaxed) == seen && goes_on() {
             (0..8).for_each(|_| std::hint::spin_loop());
         }
         self.lock()
@@ -292,31 +301,63 @@ impl Pool {
         }
     }
 
+    /// Does a task for its caller.
+    fn perform<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        (id, task, index): (u64, Task, usize),
+    ) -> MutexGuard<'a, State> {
+        let calls = state.call();
+        drop(state);
+        self.wake(calls);
+        let result = catch_unwind(AssertUnwindSafe(|| task(index)));
+        let mut state = self.lock();
+        if let Some(job) = state.job(id) {
+            job.panic = job.panic.take().or(result.err());
+            job.helpers -= 1;
+            if job.helpers == 0 && job.next == job.tasks {
+                self.changes.0.fetch_add(1, Ordering::Relaxed);
+                if state.waiting > 0 {
+                    self.done.notify_all();
+                }
+            }
+        }
+        state
+    }
+
+    /// What [`help`] says.
+    fn help(&self, patience: Duration, is_over: &dyn Fn() -> bool) {
+        let mut since = Instant::now();
+        let mut state = self.lock();
+        while !is_over() {
+            if let Some(picked) = state.pick() {
+                state = self.perform(state, picked);
+                since = Instant::now();
+            } else if since.elapsed() < patience {
+                state.spinning += 1;
+                state = self.spin(state, || !is_over() && since.elapsed() < patience);
+                state.spinning -= 1;
+            } else {
+                break;
+            }
+        }
+        // A job that has come meanwhile has counted on this thread.
+        let calls = state.call();
+        drop(state);
+        self.wake(calls);
+    }
+
     /// What a worker does all its life.
     fn work(&self) -> ! {
         let mut since = Instant::now();
         let mut state = self.lock();
         loop {
-            if let Some((id, task, index)) = state.pick() {
-                let calls = state.call();
-                drop(state);
-                self.wake(calls);
-                let result = catch_unwind(AssertUnwindSafe(|| task(index)));
-                state = self.lock();
-                if let Some(job) = state.job(id) {
-                    job.panic = job.panic.take().or(result.err());
-                    job.helpers -= 1;
-                    if job.helpers == 0 && job.next == job.tasks {
-                        self.changes.0.fetch_add(1, Ordering::Relaxed);
-                        if state.waiting > 0 {
-                            self.done.notify_all();
-                        }
-                    }
-                }
+            if let Some(picked) = state.pick() {
+                state = self.perform(state, picked);
                 since = Instant::now();
             } else if since.elapsed() < SPIN {
                 state.spinning += 1;
-                state = self.spin(state, since);
+                state = self.spin(state, || since.elapsed() < SPIN);
                 state.spinning -= 1;
             } else {
                 state.sleeping += 1;
@@ -613,6 +654,34 @@ mod tests {
             assert_eq!(meet(5, &|| ()), 5);
             thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// In a child, where no other test has jobs.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn those_who_wait_help() {
+        let child = || {
+            help(Duration::ZERO, &|| false);
+            help(Duration::from_secs(20), &|| true);
+            let (over, helped) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            thread::scope(|scope| {
+                let is_over = || over.load(Ordering::Relaxed) == 1;
+                let waiting = scope.spawn(move || help(Duration::from_secs(40), &is_over));
+                let waiting = waiting.thread().id();
+                let since = Instant::now();
+                while helped.load(Ordering::Relaxed) == 0 && since.elapsed() < Duration::from_secs(20) {
+                    run(3, 30, &|_| {
+                        if thread::current().id() == waiting {
+                            helped.fetch_add(1, Ordering::Relaxed);
+                        }
+                        thread::sleep(Duration::from_millis(1));
+                    });
+                }
+                over.store(1, Ordering::Relaxed);
+            });
+            i32::from(helped.into_inner() > 0)
+        };
+        assert_eq!(in_fork(child), 1);
     }
 
     #[cfg(target_os = "linux")]

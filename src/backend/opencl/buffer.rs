@@ -5,6 +5,7 @@ use opencl3::types::{cl_context, cl_mem, cl_mem_flags, cl_mem_object_type};
 
 use super::driver::{Functions, call, info};
 use crate::backend::Place;
+use crate::dlpack::raw::device_type;
 use crate::error::{Error, Result, TensorProblem};
 
 /// A buffer with a reference of its own, which goes when this is dropped.
@@ -96,6 +97,20 @@ impl Buffer {
         let forbids = if to_write { CL_MEM_HOST_READ_ONLY } else { CL_MEM_HOST_WRITE_ONLY };
         self.flags & (CL_MEM_HOST_NO_ACCESS | forbids) == 0
     }
+}
+
+/// Whether a tensor is in a buffer that the host may not touch as it likes.
+///
+/// # Safety
+/// What is in OpenCL's memory is in a valid `cl_mem`.
+pub unsafe fn is_restricted(f: &Functions, place: &Place) -> Result<bool> {
+    if place.device.device_type != device_type::OPENCL {
+        return Ok(false);
+    }
+    let mem = place.data as usize as cl_mem;
+    // SAFETY: as the caller says; the value is as large as the specification says.
+    let flags = unsafe { info!(f, clGetMemObjectInfo(mem, CL_MEM_FLAGS): cl_mem_flags)? };
+    Ok(flags & (CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY) != 0)
 }
 
 impl Drop for Buffer {

@@ -13,6 +13,9 @@ use super::lane::Lane;
 use crate::backend::rectangle::Rectangle;
 use crate::error::Result;
 
+/// Bytes of a copy beside which it is nothing to be woken.
+const LARGE: u64 = 16 << 20;
+
 /// A byte of a buffer.
 pub type Byte<'a> = (&'a Buffer, usize);
 
@@ -52,7 +55,7 @@ impl Rectangle {
     /// As [`Rectangle::copy`].
     pub unsafe fn copy_now(&self, lane: &Lane, between: Copy<'_>, after: &List) -> Result<Option<()>> {
         let bytes = self.region.iter().product::<usize>() as u64;
-        let is_watched = lane.is_watched(bytes);
+        let is_watched = bytes < LARGE && lane.is_watched();
         // SAFETY: as the caller says.
         let Some(done) = (unsafe { self.copy(lane, between, cl_bool::from(!is_watched), after)? }) else {
             return Ok(None);

@@ -8,6 +8,7 @@ use super::buffer::Buffer;
 use super::driver::{Functions, Why};
 use super::events::Before;
 use super::lane::{Held, devices_of};
+use super::map::Access;
 use super::order::Queue;
 use super::site::Site;
 use super::ways::Prospect;
@@ -101,9 +102,12 @@ impl<L: AsRef<Site>> End<L> {
         self.site().map(|site| site.context)
     }
 
-    /// Whether the host works there: it is its memory.
-    pub fn is_unified(&self) -> bool {
-        self.site().is_none_or(|site| site.traits.unified)
+    /// Whether the host may work there, and it is its memory.
+    pub fn is_open(&self, access: Access) -> bool {
+        match self {
+            End::Host => true,
+            End::Device { buffer, lane } => lane.as_ref().traits.unified && access.is_allowed(buffer),
+        }
     }
 }
 

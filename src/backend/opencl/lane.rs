@@ -15,7 +15,7 @@ use super::events::Event;
 use super::program::Programs;
 use super::site::Site;
 use super::stage::Pinned;
-use crate::backend::host::{ONE_THREAD, threads};
+use crate::backend::host::threads;
 use crate::backend::shared::{Shared, list_of, reserve};
 use crate::backend::staging::Rings;
 use crate::error::Result;
@@ -39,23 +39,36 @@ unsafe impl Send for Lane {}
 // SAFETY: as above.
 unsafe impl Sync for Lane {}
 
-/// Bytes from which on the host writes around the caches, which it does for whole jobs only.
-const TWO_THREADS: u64 = 16 << 20;
+/// About what being woken takes.
+const WAKING: Duration = Duration::from_micros(20);
+/// How long the end of a command that has begun is looked for.
+const NEAR: Duration = Duration::from_micros(250);
 
-/// Waits a moment for the driver's thread, of which a command may have begun already. False: it is time to sleep.
-pub fn is_patient(since: Instant, has_begun: bool) -> bool {
-    /// About what being woken takes.
-    const START: Duration = Duration::from_micros(20);
-    /// A few times that.
-    const END: Duration = Duration::from_micros(250);
+/// Waits a moment for the driver's thread to begin with a command that writes so many bytes. False: it is time to
+/// sleep.
+pub fn is_patient(since: Instant, bytes: u64) -> bool {
+    /// Bytes that a job writes in a microsecond at most: to wait for a tenth of a large one costs little beside it.
+    const PER_MICROSECOND: u64 = 160 << 10;
     let waited = since.elapsed();
-    if has_begun || waited < START {
+    if waited < WAKING {
         (0..64).for_each(|_| std::hint::spin_loop());
-        return waited < END;
+    } else {
+        // It may be this very processor that the thread waits for.
+        std::thread::yield_now();
     }
-    // It may be this very processor that the thread waits for.
-    std::thread::yield_now();
-    waited < 3 * START
+    waited < (3 * WAKING).max(Duration::from_micros(bytes / PER_MICROSECOND).min(2 * NEAR))
+}
+
+/// Waits a moment for the end of what has begun. False: it is time to sleep.
+pub fn is_near(since: Instant) -> bool {
+    (0..64).for_each(|_| std::hint::spin_loop());
+    since.elapsed() < NEAR
+}
+
+/// Waits for the end of a job of the driver's thread as one of the host's threads, whose work may be that job's;
+/// until it is time to sleep.
+pub fn lend(is_over: &dyn Fn() -> bool) {
+    threads::help(NEAR, is_over);
 }
 
 /// A lane for as long as it is in use: by a call, or by a result that lives there. With the last use it goes,
@@ -176,16 +189,10 @@ impl Lane {
         }
     }
 
-    /// Whether to look for the end of a job of so many bytes for a while, rather than to sleep: where a
-    /// processor does it, being woken takes as long as a small job. Not where it would keep the driver's own
-    /// thread from its only processor; nor where more threads than two share the job.
-    pub fn is_watched(&self, bytes: u64) -> bool {
-        let most = match threads::available() {
-            1 => 0,
-            2 => TWO_THREADS,
-            _ => ONE_THREAD,
-        };
-        !self.traits.computes && bytes < most
+    /// Whether to look for the end of a job for a while, rather than to sleep: where a processor does it, being
+    /// woken takes as long as a small job. Not where it would keep the driver's own thread from its only processor.
+    pub fn is_watched(&self) -> bool {
+        !self.traits.computes && threads::available() > 1
     }
 
     /// Has the queue's commands begin.
@@ -201,7 +208,10 @@ impl Lane {
         let what = CL_EVENT_COMMAND_EXECUTION_STATUS;
         // SAFETY: the event is valid, and the value as large as the specification says.
         while let Ok(status @ 1..) = unsafe { info!(f, clGetEventInfo(event.handle, what): cl_int) }
-            && is_patient(since, status == CL_RUNNING)
+            && match status == CL_RUNNING {
+                true => is_near(since),
+                false => is_patient(since, 0),
+            }
         {}
         // To have seen it is not yet to see what it has done.
         self.wait(event)

@@ -36,6 +36,19 @@ pub enum Access {
     Overwrite,
 }
 
+impl Access {
+    /// Of a destination.
+    pub fn to(place: &Place) -> Access {
+        if place.dense { Access::Overwrite } else { Access::Write }
+    }
+
+    /// Whether the host may have a buffer so.
+    pub fn is_allowed(self, buffer: &Buffer) -> bool {
+        let (reads, writes) = (self != Access::Overwrite, self != Access::Read);
+        (!reads || buffer.is_mappable(false)) && (!writes || buffer.is_mappable(true))
+    }
+}
+
 impl<'a> Mapped<'a> {
     /// Maps bytes of a buffer for the host, once the events have happened. Unless it is blocking, they are
     /// there when a later command of the lane's queue is done.
@@ -55,15 +68,13 @@ impl<'a> Mapped<'a> {
             Access::Write => CL_MAP_READ | CL_MAP_WRITE,
             Access::Overwrite => CL_MAP_WRITE_INVALIDATE_REGION,
         };
-        let reads = access != Access::Overwrite;
         let writes = access != Access::Read;
         let size = range.len();
         let (count, events) = after.get();
         let f = lane.f;
-        let allowed = (!reads || buffer.is_mappable(false)) && (!writes || buffer.is_mappable(true));
         // SAFETY: the caller vouches for range and events; the copy is as long as the range.
         unsafe {
-            if allowed {
+            if access.is_allowed(buffer) {
                 let (list, mut event) = ((count, events), null_mut());
                 let event_place = if blocking == CL_FALSE { null_mut() } else { &raw mut event };
                 let (pointer, mem) = (map(lane, buffer.mem, flags, &range, list, event_place)?, buffer.mem);

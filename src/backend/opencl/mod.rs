@@ -9,8 +9,8 @@
 //!   memory.
 //! - All else within a context is done by kernels (`compute`, `program`), unless the device is the host's
 //!   processor.
-//! - A processor runs the host's kernels on its buffers (`native`), a small job in `pieces` of two threads (`ticket`); where
-//!   memory is shared otherwise they are mapped for them (`map`).
+//! - A processor runs the host's kernels on its buffers (`native`), together with the caller (`ticket`), a small
+//!   job in `pieces`; where memory is shared otherwise they are mapped for them (`map`).
 //! - Between the host and a device with memory of its own, or two that share no context, jobs go through
 //!   pinned slots (`stage`); what has no kernel goes there as whole spans of bytes (`spans`).
 
@@ -43,6 +43,7 @@ use self::driver::call;
 use self::ends::{End, functions, no_such_device, result_site, verify};
 use self::events::{Before, Event};
 use self::lane::Held;
+use self::map::Access;
 use self::order::{Orders, queue_of};
 use super::shared::boxed;
 use super::{Backend, DeviceInfo, Errand, Memory, Place, PointerInfo, Streams, Transfer, Wanted};
@@ -159,12 +160,16 @@ impl Backend for OpenCl {
 
     fn scratch(&self, errand: &Errand<'_>, job: &Transfer<'_>) -> Result<u64> {
         let f = functions()?;
-        if devices::devices()?.unwrap_or_default().iter().all(|device| device.traits.unified) {
-            // Nothing to look at.
-            return Ok(0);
-        }
         // SAFETY: the caller of the library vouches for its handles.
         unsafe {
+            let is_restricted = |place| buffer::is_restricted(f, place);
+            if devices::devices()?.unwrap_or_default().iter().all(|device| device.traits.unified)
+                && !is_restricted(errand.source)?
+                && !errand.destination.map_or(Ok(false), is_restricted)?
+            {
+                // Nothing to look at.
+                return Ok(0);
+            }
             let source = End::look(f, errand.source, true)?;
             let destination = match errand.destination {
                 Some(place) => Some(End::look(f, place, false)?),
@@ -179,7 +184,8 @@ impl Backend for OpenCl {
                 _ => None,
             };
             let to = destination.as_ref().and_then(End::prospect).or(made.as_ref().map(|site| (site, None)));
-            Ok(ways::scratch(job, source.prospect(), to))
+            let access = errand.destination.map_or(Access::Overwrite, Access::to);
+            Ok(ways::scratch(job, source.prospect(), to, access))
         }
     }
 

@@ -3,7 +3,8 @@
 //! and one wait; to map and unmap is two of each. Of two buffers the source is mapped, without waiting.
 //!
 //! Most of a small job is to have the driver's thread woken and to be woken by it. So the caller does not
-//! sleep: it waits for the function to begin, and does half of the job.
+//! sleep: it waits for the function to begin, and does half of the job: of a small one pieces, of one that the host
+//! shares among its threads what one of those would.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -33,6 +34,10 @@ struct InBuffer<'a> {
 impl Job for InBuffer<'_> {
     fn count(&self) -> u32 {
         self.pieces.count
+    }
+
+    fn bytes(&self) -> u64 {
+        written(self.job)
     }
 
     unsafe fn piece(&self, index: u32, memory: u64) -> Result<()> {
@@ -71,7 +76,7 @@ pub unsafe fn run(
     after: &List,
 ) -> Result<()> {
     let Some(whole) = buffers.into_iter().flatten().next().map(|buffer| buffer.whole) else { return Ok(()) };
-    let is_watched = lane.is_watched(written(job));
+    let is_watched = lane.is_watched();
     let work = Work::new(InBuffer {
         job,
         sides,

@@ -1,6 +1,7 @@
 //! A small job in pieces, for two threads that are awake anyway: the host by itself does one of its size on one
 //! thread, since to wake a second takes as long as the job.
 
+use crate::backend::host;
 use crate::backend::job::{Transfer, Work};
 use crate::backend::staging::room;
 use crate::error::Result;
@@ -42,17 +43,20 @@ impl Pieces {
     /// The whole job.
     pub const ONE: Pieces = Pieces { axis: 0, length: 0, count: 1 };
 
-    /// Of a small job.
+    /// Of a small job. Others are one piece: the host divides them better, which knows how large they are.
     pub fn of(job: &Transfer<'_>) -> Pieces {
         let axes = job.folded.axes;
-        let in_bits = match job.work {
-            Work::Move { .. } => false,
-            Work::MoveBits { .. } => true,
-            Work::Cast(cast) => cast.to_bits,
+        // In bits, neighbours share bytes, which only one thread may write.
+        let (in_bits, in_runs) = match job.work {
+            Work::Move { size } => {
+                let size = size as i64;
+                (false, axes.last().is_some_and(|axis| (axis.source, axis.destination) == (size, size)))
+            }
+            Work::MoveBits { .. } => (true, false),
+            Work::Cast(cast) => (cast.to_bits, false),
         };
         let bytes = written(job);
-        // Neighbours share bytes, which only one thread may write.
-        if in_bits || bytes < LEAST {
+        if in_bits || job.threads == 1 || !(LEAST..host::one_thread(in_runs)).contains(&bytes) {
             return Pieces::ONE;
         }
         let wanted = (bytes / PIECE).clamp(2, MOST) as i64;

@@ -235,9 +235,10 @@ fn without_exact(work: Work) -> Work {
     }
 }
 
-/// Memory that a job takes at most, whose sides are on devices with memory of their own: slots, and for each
-/// side as much again where its kernels gather or scatter. None: it cannot cross.
-pub fn scratch(job: &Transfer<'_>, from_apart: bool, to_apart: bool) -> Option<u64> {
+/// Memory that a job takes at most, whose sides the host does not work on: slots, and for each side as much again
+/// where its kernels gather or scatter, or the host may not touch it at all, which is `closed`. None: it cannot
+/// cross.
+pub fn scratch(job: &Transfer<'_>, [from_apart, to_apart]: [bool; 2], closed: [bool; 2]) -> Option<u64> {
     let (send, receive) = match (from_apart, to_apart) {
         (true, true) => halves(job.work)?,
         (_, up) => {
@@ -247,8 +248,10 @@ pub fn scratch(job: &Transfer<'_>, from_apart: bool, to_apart: bool) -> Option<u
     };
     let (slots, parts) = slots_for(job, send.size)?;
     let (part, mut axes) = (parts.part(0), room());
-    let gathers = from_apart && Rectangle::of(&part.pack(send.device, send.size, &mut axes)).is_none();
-    let scatters = to_apart && Rectangle::of(&part.unpack(receive.device, send.size, &mut axes)).is_none();
+    let gathers =
+        from_apart && (closed[0] || Rectangle::of(&part.pack(send.device, send.size, &mut axes)).is_none());
+    let scatters = to_apart
+        && (closed[1] || Rectangle::of(&part.unpack(receive.device, send.size, &mut axes)).is_none());
     Some(slots * (1 + u64::from(gathers) + u64::from(scatters)))
 }
 

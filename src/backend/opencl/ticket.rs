@@ -6,13 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::yield_now;
 use std::time::Instant;
 
-use super::lane::is_patient;
+use super::lane::{is_near, is_patient, lend};
 use crate::error::{Error, Excerpt, Result};
 
 /// A job in pieces.
 pub trait Job {
     /// How many.
     fn count(&self) -> u32;
+
+    /// That it writes.
+    fn bytes(&self) -> u64;
 
     /// Does one of them.
     ///
@@ -105,13 +108,17 @@ impl<J: Job> Ticket<J> {
     /// # Safety
     /// The ticket has not ended, and its work is there.
     pub unsafe fn help(&self) {
-        let since = Instant::now();
-        while (self.is(WAITING) || self.is(BEGUN)) && is_patient(since, false) {}
+        // SAFETY: the caller's.
+        let work = unsafe { &*self.work };
+        let (since, bytes) = (Instant::now(), work.job.bytes());
+        while (self.is(WAITING) || self.is(BEGUN)) && is_patient(since, bytes) {}
         if self.is(OPEN) {
-            // SAFETY: the caller's; the ticket is open.
-            unsafe { (*self.work).help() };
-            let since = Instant::now();
-            while !self.is(DONE) && is_patient(since, true) {}
+            // Of what is in one piece the driver's thread makes a job of the host's, if of anything.
+            if work.job.count() > 1 {
+                // SAFETY: the caller's; the ticket is open.
+                unsafe { work.help() };
+            }
+            lend(&|| self.is(DONE));
         }
     }
 
@@ -154,7 +161,7 @@ impl<J: Job> Ticket<J> {
             // The caller may still be at a piece; it takes no other.
             let since = Instant::now();
             while !work.is_finished() {
-                if !is_patient(since, true) {
+                if !is_near(since) {
                     yield_now();
                 }
             }

@@ -48,22 +48,29 @@ pub unsafe fn go(job: &Transfer<'_>, from: Side<'_>, to: Side<'_>, asynchronous:
 pub type Prospect<'a> = Option<(&'a Site, Option<&'a Buffer>)>;
 
 /// Memory besides source and result that a job takes at most: slots of rings, and as much of the device where
-/// its kernels gather or scatter.
+/// its kernels gather or scatter. `access` is what the result would be mapped for.
 ///
 /// # Safety
 /// The buffers are valid.
-pub unsafe fn scratch(job: &Transfer<'_>, from: Prospect<'_>, to: Prospect<'_>) -> u64 {
-    let is_apart = |side: Prospect<'_>| side.is_some_and(|(site, _)| !site.traits.unified);
-    let mappable = |side: Prospect<'_>, write| {
-        side.and_then(|(_, buffer)| buffer).is_none_or(|buffer| buffer.is_mappable(write))
+pub unsafe fn scratch(job: &Transfer<'_>, from: Prospect<'_>, to: Prospect<'_>, access: Access) -> u64 {
+    let is_allowed = |side: Prospect<'_>, access: Access| {
+        side.and_then(|(_, buffer)| buffer).is_none_or(|buffer| access.is_allowed(buffer))
+    };
+    let is_apart = |side: Prospect<'_>, access: Access| {
+        side.is_some_and(|(site, _)| !site.traits.unified) || !is_allowed(side, access)
     };
     let is_within = match (from, to) {
         (Some((from, _)), Some((to, _))) => from.context == to.context,
         _ => false,
     };
-    let by_copies =
-        !is_within && from.is_none() != to.is_none() && mappable(from, false) && mappable(to, true);
-    if !is_apart(from) && !is_apart(to) || by_copies && Rectangle::of(job).is_some() {
+    let (from_apart, to_apart) = (is_apart(from, Access::Read), is_apart(to, access));
+    let is_crossing = from.is_none() != to.is_none();
+    // Who runs functions of the host needs one of the two sides mapped at most.
+    let runs = to.or(from).is_some_and(|(site, _)| site.traits.native)
+        && to.and_then(|(_, buffer)| buffer).is_none_or(Buffer::is_writable)
+        && (is_crossing || is_within && !from_apart);
+    let copies = is_crossing && is_allowed(from, Access::Read) && is_allowed(to, Access::Overwrite);
+    if runs || !from_apart && !to_apart || copies && Rectangle::of(job).is_some() {
         return 0;
     }
     // SAFETY: as the caller says.
@@ -78,9 +85,12 @@ pub unsafe fn scratch(job: &Transfer<'_>, from: Prospect<'_>, to: Prospect<'_>) 
         if is_within && computes && (Rectangle::of(job).is_some() || Launches::of(job, 0, 0).is_some()) {
             return 0;
         }
-        let crosses =
-            if computes && !is_within { stage::scratch(job, is_apart(from), is_apart(to)) } else { None };
-        crosses.unwrap_or(one_slot(job.staging_bytes))
+        let closed = [!is_allowed(from, Access::Read), !is_allowed(to, Access::Overwrite)];
+        let crosses = match computes && !is_within {
+            true => stage::scratch(job, [from_apart, to_apart], closed),
+            false => None,
+        };
+        crosses.unwrap_or(one_slot(job.staging_bytes) * (1 + u64::from(closed != [false; 2])))
     }
 }
 
@@ -143,7 +153,12 @@ unsafe fn computed(
     let (End::Device { buffer, .. }, End::Device { buffer: other, lane }) = (from, to) else {
         return Ok(None);
     };
-    if buffer.context != other.context || !(lane.traits.computes || asynchronous) {
+    // What may not be mapped stays where it is: a native kernel is given the addresses of one buffer.
+    let is_closed = match lane.traits.native {
+        true => buffer.whole != other.whole && !Access::Read.is_allowed(buffer),
+        false => !Access::Read.is_allowed(buffer) || !Access::to(destination).is_allowed(other),
+    };
+    if buffer.context != other.context || !(lane.traits.computes || asynchronous || is_closed) {
         return Ok(None);
     }
     // SAFETY: the caller vouches for both sides.
@@ -206,29 +221,27 @@ unsafe fn staged(
     (from, source, after): Side<'_>,
     (to, destination, also_after): Side<'_>,
 ) -> Result<Option<()>> {
-    if from.is_unified() && to.is_unified() {
+    let accesses = [Access::Read, Access::to(destination)];
+    let open = [from.is_open(accesses[0]), to.is_open(accesses[1])];
+    if open == [true; 2] {
         return Ok(None);
     }
     // Of the two sides of which one is the host's, that one is mapped.
     if let (End::Device { buffer, lane }, End::Device { buffer: other, lane: there }) = (from, to)
-        && lane.traits.unified != there.traits.unified
+        && open[0] != open[1]
+        && buffer.whole != other.whole
     {
-        let (shared, place, buffer, before) = if lane.traits.unified {
-            (lane, source, buffer, after)
+        let (shared, place, buffer, before, access) = if open[0] {
+            (lane, source, buffer, after, accesses[0])
         } else {
-            (there, destination, other, also_after)
-        };
-        let access = match (lane.traits.unified, destination.dense) {
-            (true, _) => Access::Read,
-            (false, true) => Access::Overwrite,
-            (false, false) => Access::Write,
+            (there, destination, other, also_after, accesses[1])
         };
         let none = Before::default();
         // SAFETY: the range lies within the buffer, and what is mapped is as large as the job visits.
         return unsafe {
             let map = Mapped::new(shared, buffer, range(place), access, &List::of(before), CL_TRUE)?;
             let near = map.place(place);
-            let crossed = if lane.traits.unified {
+            let crossed = if open[0] {
                 staged(job, (&End::Host, &near, &none), (to, destination, also_after))?
             } else {
                 staged(job, (from, source, after), (&End::Host, &near, &none))?
@@ -316,7 +329,7 @@ unsafe fn mapped(
             _ => false,
         };
         let blocking = if one_queue { CL_FALSE } else { CL_TRUE };
-        let access = if destination.dense { Access::Overwrite } else { Access::Write };
+        let access = Access::to(destination);
         let map = match from {
             End::Host => None,
             End::Device { buffer, lane } => {

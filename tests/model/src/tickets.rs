@@ -39,9 +39,18 @@ impl Instant {
 }
 
 /// Patience ends as the scheduler likes.
-fn is_patient(_: Instant, _: bool) -> bool {
+fn is_patient(_: Instant, _: u64) -> bool {
+    is_near(Instant)
+}
+
+fn is_near(_: Instant) -> bool {
     yield_now();
     shuttle::rand::thread_rng().gen_bool(0.7)
+}
+
+/// What a thread of the pool does for others is the pool's model.
+fn lend(is_over: &dyn Fn() -> bool) {
+    while !is_over() && is_near(Instant) {}
 }
 
 include!(concat!(env!("OUT_DIR"), "/ticket.rs"));
@@ -65,6 +74,10 @@ struct Counted {
 impl Job for Counted {
     fn count(&self) -> u32 {
         COUNT
+    }
+
+    fn bytes(&self) -> u64 {
+        0
     }
 
     unsafe fn piece(&self, index: u32, memory: u64) -> Result<()> {
