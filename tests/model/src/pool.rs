@@ -186,3 +186,20 @@ fn a_panic_reaches_its_caller_alone() {
         other.join().unwrap();
     });
 }
+
+/// Another thread helps until it is told to stop, or of its own accord.
+#[test]
+fn those_who_wait_help() {
+    explore(executions(), |pool| {
+        let over = std::sync::Arc::new(AtomicUsize::new(0));
+        let seen = over.clone();
+        let other = shuttle::thread::spawn(move || {
+            pool.help(Duration::from_millis(1), &|| seen.load(Ordering::SeqCst) == 1);
+        });
+        check(pool, 2, 3);
+        over.store(1, Ordering::SeqCst);
+        check(pool, 1, 2);
+        other.join().unwrap();
+        check(pool, 2, 2);
+    });
+}
