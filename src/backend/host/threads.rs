@@ -36,6 +36,7 @@ pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
 /// Does tasks of anybody's jobs, as a worker does, until `is_over` says so, or until for a while there has been
 /// none: for a thread that is awake and waits for another, which is about to have a job. No worker is woken in its
 /// place.
+#[allow(dead_code, reason = "only OpenCL waits in that way")]
 pub fn help(patience: Duration, is_over: &dyn Fn() -> bool) {
     if let Some(pool) = pool() {
         pool.help(patience, is_over);
@@ -326,6 +327,7 @@ impl Pool {
     }
 
     /// What [`help`] says.
+    #[allow(dead_code, reason = "only OpenCL waits in that way")]
     fn help(&self, patience: Duration, is_over: &dyn Fn() -> bool) {
         let mut since = Instant::now();
         let mut state = self.lock();
