@@ -92,9 +92,8 @@ impl CastKernel {
         }
     }
 
-    /// Casts elements that follow each other on both sides, and writes them around the caches. What is
-    /// `carried` are the bytes before the first, in the end those before the next, unless there is none.
-    /// `far`: they may be in no cache, so that those to come are asked for.
+    /// Casts elements of a buffer, and writes them around the caches. What is `carried` are the bytes before the
+    /// first, in the end those before the next, unless there is none.
     ///
     /// # Safety
     /// As [`Caster::run`]; unless they are the last, they take a line at least.
@@ -105,21 +104,13 @@ impl CastKernel {
         n: usize,
         carried: &mut Line,
         ends: (bool, bool),
-        far: bool,
     ) -> bool {
         let (source_size, destination_size) = self.caster.sizes();
-        let some = match far {
-            true => stream::chunk(source_size, destination_size),
-            false => stream::MOST / destination_size,
-        };
+        let some = stream::MOST / destination_size;
         // SAFETY: as the caller says.
         unsafe {
             stream::row(destination, destination_size, n, some, carried, ends, |done, count, buffer| {
-                let from = source.add(done * source_size);
-                if far {
-                    stream::prefetch_bytes(from.wrapping_add(stream::AHEAD), (count * source_size) as isize);
-                }
-                self.caster.run(from, buffer, count)
+                self.caster.run(source.add(done * source_size), buffer, count)
             })
         }
     }
@@ -148,9 +139,15 @@ impl Kernel for CastKernel {
                 if !self.streams || n * destination_size < LONG_ROW {
                     return self.caster.run(source, destination, n);
                 }
-                let kept = self.run_around(source, destination, n, &mut { NOTHING }, (true, true), true);
-                stream::fence();
-                return kept;
+                let step = source_size as isize;
+                return stream::in_order(
+                    source,
+                    step,
+                    destination,
+                    destination_size,
+                    n,
+                    |done, count, to| self.caster.run(source.add(done * source_size), to, count),
+                );
             }
         }
         let mut sources = [const { MaybeUninit::<u8>::uninit() }; CHUNK * LARGEST];
@@ -418,7 +415,7 @@ impl<'a> Fused<'a> {
             transpose::each_piece(self.matrix, self.transpose.0, self.source_size, block, stage, |piece| {
                 let to = self.matrix.to(self.destination_size, piece.row, piece.column);
                 let carried = &mut carried[piece.index];
-                self.kernel.run_around(piece.staged, to, piece.rows, carried, piece.ends, false)
+                self.kernel.run_around(piece.staged, to, piece.rows, carried, piece.ends)
             })
         };
         stream::fence();
@@ -495,7 +492,7 @@ impl<'a> Fused<'a> {
             if self.streams {
                 return (0..lines).all(|index| {
                     let carried = &mut buffers.carried[index];
-                    self.kernel.run_around(from(index), to(index), line, carried, ends, false)
+                    self.kernel.run_around(from(index), to(index), line, carried, ends)
                 });
             }
             if line >= OWN || self.follow {
