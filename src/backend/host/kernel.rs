@@ -162,10 +162,10 @@ impl Kernel for Move {
         true
     }
 
-    fn scatters(&self, axes: usize) -> Option<&'static Reach> {
+    fn scatters(&self, axes: usize, inner: usize) -> Option<&'static Reach> {
         // A matrix by itself that stays in the caches is best as it is.
         self.scattered.filter(|_| axes > 2 || self.how == How::Streamed)?;
-        transpose::reach(self.size, self.how)
+        transpose::reach(self.size, self.how, stream::through() && transpose::is_long(inner, self.size))
     }
 
     unsafe fn scattered(&self, from: i64, to: i64, matrices: &Matrices) -> bool {

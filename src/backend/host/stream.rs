@@ -161,7 +161,7 @@ unsafe fn asked(
         each_line(from.wrapping_offset(ahead), count as isize * step, near);
         // SAFETY: within the caller's elements.
         let to = unsafe { to.add(done * size) };
-        each_line(to.wrapping_add(WRITE_AHEAD), (count * size) as isize, to_write);
+        prefetch_to_write(to.wrapping_add(WRITE_AHEAD), count * size);
         if !fill(done, count, to) {
             return false;
         }
@@ -338,6 +338,12 @@ fn to_write(at: *const u8) {
 #[inline(always)]
 pub fn prefetch_bytes(at: *const u8, bytes: isize) {
     each_line(at, bytes, prefetch);
+}
+
+/// The same, of bytes that are written soon.
+#[inline(always)]
+pub fn prefetch_to_write(at: *const u8, bytes: usize) {
+    each_line(at, bytes as isize, to_write);
 }
 
 #[inline(always)]
