@@ -129,6 +129,13 @@ pub struct Rows<'a> {
     pub highest: isize,
 }
 
+impl<'a> Rows<'a> {
+    /// Those of one block.
+    pub fn of(&self, index: usize) -> &'a [isize] {
+        if index + 1 < self.blocks { self.offsets } else { &self.offsets[..self.last] }
+    }
+}
+
 /// Matrices that are alike.
 #[derive(Clone, Copy)]
 pub struct Matrices<'a> {
@@ -140,6 +147,8 @@ pub struct Matrices<'a> {
     /// Where the source ends, if there is nothing else between its first element and its last: what follows a
     /// row may be read then.
     pub end: Option<i64>,
+    /// Whether what is read is asked for a block ahead, as something is written.
+    pub spread: bool,
 }
 
 /// What matrices are wanted.
@@ -159,6 +168,8 @@ pub struct Reach {
     pub rows_first: bool,
     /// Axes are left alone where both that are innermost have so many elements.
     pub long: usize,
+    /// As in [`Matrices`].
+    pub spread: bool,
 }
 
 /// Visits the matrices of a job, whose axes `inner` and `near` are those that are innermost in the
@@ -239,7 +250,8 @@ pub fn each_matrix(
         last: rows.of(rows.steps(axes, blocks - 1)).len(),
         highest: rows.highest as isize,
     };
-    let matrices = Matrices { rows, columns: columns.of(columns.block), outer: &outer, end };
+    let matrices =
+        Matrices { rows, columns: columns.of(columns.block), outer: &outer, end, spread: reach.spread };
     if columns.whole {
         return Some(visit(start.0, start.1, &matrices));
     }

@@ -65,27 +65,14 @@ impl Move {
         destination: *mut u8,
         n: usize,
     ) {
-        let (size, some) = (self.size, stream::chunk(self.size, self.size));
-        let steps = Steps::one(size as isize);
+        let steps = Steps::one(self.size as isize);
         // SAFETY: as the caller says.
         unsafe {
-            stream::row(
-                destination,
-                size,
-                n,
-                some,
-                &mut { stream::NOTHING },
-                (true, true),
-                |done, count, buffer| {
-                    let from = source.offset(done as isize * step);
-                    let ahead = stream::AHEAD as isize * step.signum();
-                    stream::prefetch_bytes(from.wrapping_offset(ahead), count as isize * step);
-                    copy(from, Steps::one(step), buffer, steps, count, 1);
-                    true
-                },
-            );
+            stream::in_order(source, step, destination, self.size, n, |done, count, to| {
+                copy(source.offset(done as isize * step), Steps::one(step), to, steps, count, 1);
+                true
+            });
         }
-        stream::fence();
     }
 }
 
@@ -175,10 +162,10 @@ impl Kernel for Move {
         true
     }
 
-    fn scatters(&self, axes: usize) -> Option<&'static Reach> {
+    fn scatters(&self, axes: usize, inner: usize) -> Option<&'static Reach> {
         // A matrix by itself that stays in the caches is best as it is.
         self.scattered.filter(|_| axes > 2 || self.how == How::Streamed)?;
-        transpose::reach(self.size, self.how)
+        transpose::reach(self.size, self.how, stream::through() && transpose::is_long(inner, self.size))
     }
 
     unsafe fn scattered(&self, from: i64, to: i64, matrices: &Matrices) -> bool {

@@ -11,8 +11,6 @@ use crate::layout::Axis;
 pub const PARALLEL: [i64; 2] = [16 << 20, 4 << 20];
 /// Bytes of a part: small enough to make up for threads that are not equally fast.
 const PART: i64 = 512 << 10;
-/// Parts for each thread of jobs other than plain copies: what reads across lines wants large blocks.
-const PARTS: i64 = 8;
 /// Elements of a piece that is worth being read by itself.
 const PIECE: i64 = 64;
 /// Bytes of a cache line.
@@ -43,7 +41,7 @@ pub unsafe fn run(
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
     }
-    let most = if plain { i64::MAX } else { threads as i64 * PARTS };
+    let most = if plain { i64::MAX } else { threads as i64 * kernel.parts() };
     let wanted = (bytes / PART).min(most).max(threads as i64);
     // Of the axes that have enough for everybody the one that is furthest from innermost on both sides, so
     // that parts keep what follows in memory whole, and the outermost of such; else the longest. What is

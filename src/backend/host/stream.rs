@@ -1,6 +1,7 @@
-//! Writes around the caches, for results that they could not hold: a line that is written through them is read
-//! from memory before. Reads and writes alternate by about [`CHUNK`], for memory is slower where they come in
-//! longer turns.
+//! Writes of results that the caches could not hold. They go around them, for a line that is written through them is
+//! read from memory before; reads and writes alternate by about [`CHUNK`], for memory is slower where they come in
+//! longer turns. Where a processor writes whole rows faster through its caches ([`through`]), lines of both sides are
+//! asked for before.
 
 use std::mem::MaybeUninit;
 
@@ -17,6 +18,8 @@ pub const LONG_ROW: usize = 4 << 10;
 pub const CHUNK: usize = 1 << 10;
 /// Bytes from what is read in order to what is asked for.
 pub const AHEAD: usize = 2 << 10;
+/// The same for what is written through the caches.
+const WRITE_AHEAD: usize = 1 << 10;
 /// Bytes of the largest element that is put together in a buffer: complex128.
 pub const LARGEST: usize = 16;
 
@@ -32,6 +35,33 @@ pub fn chunk(source_size: usize, destination_size: usize) -> usize {
 /// Whether a result of so many bytes is written around the caches.
 pub fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
+}
+
+/// Whether rows that are read in order are better written through the caches, however long they are. Intel's with
+/// AVX-512 are those with many cores on a mesh: one of them has to wait longer for what it writes around the caches
+/// than for what its prefetchers bring.
+pub fn through() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::sync::atomic::{AtomicU8, Ordering};
+        // Asking takes microseconds in a virtual machine. All come to the same.
+        static KNOWN: AtomicU8 = AtomicU8::new(0);
+        let known = KNOWN.load(Ordering::Relaxed);
+        if known > 0 {
+            return known == 2;
+        }
+        // SAFETY: every x86-64 processor has the instruction; newer compilers know that.
+        #[allow(unused_unsafe)]
+        let vendor = unsafe { std::arch::x86_64::__cpuid(0) };
+        let is_intel = (vendor.ebx, vendor.edx, vendor.ecx) == (0x756e_6547, 0x4965_6e69, 0x6c65_746e);
+        let through = is_intel && is_x86_feature_detected!("avx512f");
+        KNOWN.store(1 + u8::from(through), Ordering::Relaxed);
+        through
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        false
+    }
 }
 
 /// Bytes of a line, that are written or not.
@@ -54,21 +84,90 @@ impl<const BYTES: usize> Buffer<BYTES> {
     }
 }
 
-/// Copies bytes around the caches.
+/// Copies bytes for which the caches are too small.
 ///
 /// # Safety
 /// So many are readable and writable, and do not overlap.
 pub unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
-    let head = destination.align_offset(LINE).min(bytes);
-    let count = (bytes - head) / LINE;
-    let done = head + count * LINE;
-    // SAFETY: the three parts are the caller's bytes; the second is aligned.
+    // SAFETY: the caller's; below, the three parts are his bytes, and the second is aligned.
     unsafe {
+        if through() {
+            asked(source, 1, destination, 1, bytes, CHUNK, |done, count, to| {
+                source.add(done).copy_to_nonoverlapping(to, count);
+                true
+            });
+            return;
+        }
+        let head = destination.align_offset(LINE).min(bytes);
+        let count = (bytes - head) / LINE;
+        let done = head + count * LINE;
         source.copy_to_nonoverlapping(destination, head);
         lines(source.add(head), destination.add(head), count);
         source.add(done).copy_to_nonoverlapping(destination.add(done), bytes - done);
     }
     fence();
+}
+
+/// Writes a row of `n` elements of `size` bytes, a line at least, for which the caches are too small, as it is read:
+/// at steps of so many bytes. `fill` puts together some elements, from which one on, how many, where. False: it has
+/// failed.
+///
+/// # Safety
+/// So many are writable, of [`LARGEST`] bytes at most. `fill` writes all that it is asked for.
+#[inline]
+pub unsafe fn in_order(
+    from: *const u8,
+    step: isize,
+    to: *mut u8,
+    size: usize,
+    n: usize,
+    mut fill: impl FnMut(usize, usize, *mut u8) -> bool,
+) -> bool {
+    let some = chunk(step.unsigned_abs(), size);
+    // SAFETY: the caller's.
+    unsafe {
+        if through() {
+            return asked(from, step, to, size, n, some, fill);
+        }
+        let kept = row(to, size, n, some, &mut { NOTHING }, (true, true), |done, count, buffer| {
+            let ahead = (done as isize * step).wrapping_add(AHEAD as isize * step.signum());
+            prefetch_bytes(from.wrapping_offset(ahead), count as isize * step);
+            fill(done, count, buffer)
+        });
+        fence();
+        kept
+    }
+}
+
+/// The same, `some` elements at a time, through the caches.
+///
+/// # Safety
+/// As [`in_order`].
+#[inline]
+unsafe fn asked(
+    from: *const u8,
+    step: isize,
+    to: *mut u8,
+    size: usize,
+    n: usize,
+    some: usize,
+    mut fill: impl FnMut(usize, usize, *mut u8) -> bool,
+) -> bool {
+    let mut done = 0;
+    while done < n {
+        // What would be little is not left for the end.
+        let count = if n - done < 2 * some { n - done } else { some };
+        let ahead = (done as isize * step).wrapping_add(AHEAD as isize * step.signum());
+        each_line(from.wrapping_offset(ahead), count as isize * step, near);
+        // SAFETY: within the caller's elements.
+        let to = unsafe { to.add(done * size) };
+        prefetch_to_write(to.wrapping_add(WRITE_AHEAD), count * size);
+        if !fill(done, count, to) {
+            return false;
+        }
+        done += count;
+    }
+    true
 }
 
 /// Writes a row of `n` elements of `size` bytes around the caches. `fill` puts together some of them, from which
@@ -210,11 +309,47 @@ pub fn prefetch(at: *const u8) {
     let _ = at;
 }
 
+/// The same of the first one.
+#[inline(always)]
+fn near(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that a program could see.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// The same, for a line that is written soon.
+#[inline(always)]
+fn to_write(at: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as above. By name, for the compiler knows it of newer processors only; the others do nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}
+
 /// Asks for so many bytes from an address on, or before it.
 #[inline(always)]
 pub fn prefetch_bytes(at: *const u8, bytes: isize) {
+    each_line(at, bytes, prefetch);
+}
+
+/// The same, of bytes that are written soon.
+#[inline(always)]
+pub fn prefetch_to_write(at: *const u8, bytes: usize) {
+    each_line(at, bytes as isize, to_write);
+}
+
+#[inline(always)]
+fn each_line(at: *const u8, bytes: isize, ask: impl Fn(*const u8)) {
     for line in (0..bytes.unsigned_abs()).step_by(LINE) {
-        prefetch(at.wrapping_offset(if bytes < 0 { -(line as isize) } else { line as isize }));
+        ask(at.wrapping_offset(if bytes < 0 { -(line as isize) } else { line as isize }));
     }
 }
 
@@ -235,6 +370,48 @@ mod tests {
                 assert!(destination == expected, "{bytes} bytes, {from} and {to}");
             }
         }
+    }
+
+    #[test]
+    fn rows_read_forwards_and_backwards() {
+        for (size, n) in [(1, 64), (1, 5000), (2, 1023), (4, 513), (4, 4096), (8, 700), (16, 300)] {
+            for (step, to) in [(1isize, 0), (-1, 5), (3, 63)] {
+                let source: Vec<u8> =
+                    (0..3 * n * size).map(|index| (index * 13 + index / 249) as u8).collect();
+                let first: usize = if step < 0 { (n - 1) * size } else { 0 };
+                let from = |index: usize| first.wrapping_add_signed(index as isize * step * size as isize);
+                let mut expected = vec![0xa5u8; n * size + 128];
+                for index in 0..n {
+                    expected[to + index * size..][..size].copy_from_slice(&source[from(index)..][..size]);
+                }
+                for through in [false, true] {
+                    let mut destination = vec![0xa5u8; n * size + 128];
+                    let fill = |done: usize, count: usize, to: *mut u8| {
+                        for index in 0..count {
+                            let element = source[from(done + index)..][..size].as_ptr();
+                            // SAFETY: as many elements as are asked for.
+                            unsafe { element.copy_to_nonoverlapping(to.add(index * size), size) };
+                        }
+                        true
+                    };
+                    let (start, step) = (source[first..].as_ptr(), step * size as isize);
+                    // SAFETY: both have room for the row.
+                    let kept = unsafe {
+                        let to = destination.as_mut_ptr().add(to);
+                        if through {
+                            asked(start, step, to, size, n, chunk(step.unsigned_abs(), size), fill)
+                        } else {
+                            in_order(start, step, to, size, n, fill)
+                        }
+                    };
+                    assert!(kept && destination == expected, "{n} of {size} bytes at {step} to {to}");
+                }
+            }
+        }
+        let mut to = [0u8; 4096];
+        // SAFETY: nothing is read or written.
+        let kept = unsafe { asked(to.as_ptr(), 1, to.as_mut_ptr(), 1, 4096, 1024, |done, _, _| done == 0) };
+        assert!(!kept);
     }
 
     #[test]

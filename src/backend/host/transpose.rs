@@ -17,15 +17,15 @@ mod x86;
 
 use std::mem::MaybeUninit;
 
-pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size, reach};
+pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size, is_long, reach};
 #[cfg(test)]
 pub use self::stage::STAGE;
 pub use self::stage::Stage;
-pub use self::strips::{Block, each_piece};
+pub use self::strips::{Ahead, Block, each_piece};
 use super::isa::Isa;
 use super::stream::{LINE, fence, prefetch, write_around};
 #[cfg(target_arch = "x86_64")]
-use super::stream::{Line, NOTHING};
+use super::stream::{Line, NOTHING, prefetch_to_write, through};
 
 /// A matrix to transpose, or a part of one.
 ///
@@ -832,6 +832,9 @@ const DISTANCE: usize = 8 << 10;
 /// follow one another, and otherwise.
 #[cfg(target_arch = "x86_64")]
 const BLOCKS: (usize, usize) = (4 << 10, 16 << 10);
+/// Bytes of a row of the destination from which on they are better written through the caches where those are faster.
+#[cfg(target_arch = "x86_64")]
+const THROUGH: usize = 1 << 10;
 /// Rows until the lines that are asked for at one strip would be lost before the next.
 #[cfg(target_arch = "x86_64")]
 const STREAM_ROWS: usize = 2048;
@@ -897,11 +900,19 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
     unsafe {
         if rows * size <= NARROW {
             // The rows of the destination are one.
-            let block = (BLOCKS.0 / (rows * size)).next_multiple_of(LINE);
+            let bytes = if through() { THROUGH } else { BLOCKS.0 };
+            let block = (bytes / (rows * size)).next_multiple_of(LINE);
             let mut column = 0;
             while column < columns {
                 let count = block.min(columns - column);
                 let part = matrix.part(size, 0, column, rows, count);
+                if through() {
+                    let bytes = count * rows * size;
+                    prefetch_to_write(part.destination.wrapping_add(bytes), bytes);
+                    transpose(&part, How::Ahead((2 * block * size) as isize));
+                    column += count;
+                    continue;
+                }
                 let staged = Matrix { destination: buffer.add(LINE), ..part };
                 transpose(&staged, How::Ahead((block * size) as isize));
                 let (first, last) = (column == 0, column + count == columns);
@@ -939,6 +950,14 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
                     let count = strip.min(columns - column);
                     for row in (top..bottom).step_by(block) {
                         let part = matrix.part(size, row, column, block.min(bottom - row), count);
+                        if through() && is_narrow && block * size >= THROUGH {
+                            for index in 0..count {
+                                let bytes = part.rows * size;
+                                prefetch_to_write(part.to(size, 0, index).wrapping_add(bytes), bytes);
+                            }
+                            transpose(&part, How::Ahead(ahead));
+                            continue;
+                        }
                         let staged =
                             Matrix { destination: buffer.add(LINE), destination_row: pitch as isize, ..part };
                         transpose(&staged, How::Ahead(ahead));

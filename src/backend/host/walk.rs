@@ -14,6 +14,11 @@ pub trait Kernel: Sync {
     /// Whether it has [`Kernel::matrix`].
     fn transposes(&self) -> bool;
 
+    /// Parts for each thread of jobs other than plain copies: what reads across lines wants large blocks.
+    fn parts(&self) -> i64 {
+        8
+    }
+
     /// Does `n` elements. False: stop, a value was lost.
     ///
     /// # Safety
@@ -53,8 +58,9 @@ pub trait Kernel: Sync {
         ahead: i64,
     ) -> bool;
 
-    /// What matrices [`Kernel::scattered`] wants of a job of so many axes; None: none.
-    fn scatters(&self, _axes: usize) -> Option<&'static Reach> {
+    /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which the one that is innermost in the
+    /// destination has so many elements; None: none.
+    fn scatters(&self, _axes: usize, _inner: usize) -> Option<&'static Reach> {
         None
     }
 
@@ -105,7 +111,7 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                     Axis { extent: columns.extent, source: from_step, destination: -columns.destination };
             }
             let (height, width) = (inner.extent as usize, columns.extent as usize);
-            if let Some(reach) = kernel.scatters(axes.len()) {
+            if let Some(reach) = kernel.scatters(axes.len(), height) {
                 let mut flipped = PerAxis::new();
                 let axes = if columns == rest[near] {
                     axes

@@ -8,7 +8,7 @@ use crate::backend::host::copy::{self, CopyFn, Steps};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
 use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, NOTHING};
-use crate::backend::host::transpose::{self, Block, How, Matrix, Stage, TransposeFn};
+use crate::backend::host::transpose::{self, Ahead, Block, How, Matrix, Stage, TransposeFn};
 use crate::backend::host::walk::Kernel;
 
 /// Casts elements.
@@ -24,6 +24,8 @@ pub struct CastKernel {
     transpose: Option<(TransposeFn, TransposeFn)>,
     /// Whether the result is written around the caches.
     streams: bool,
+    /// Whether what is read of a transposed one is asked for a block ahead, as something is written.
+    spread: bool,
 }
 
 impl CastKernel {
@@ -49,6 +51,12 @@ impl CastKernel {
             from_bits,
             to_bits,
             streams: in_bytes && stream::pays(bytes),
+            // Where pieces on both sides are about equally long.
+            spread: in_bytes
+                && stream::pays(bytes)
+                && stream::through()
+                && source_size >= 2
+                && (2..=4).contains(&destination_size),
         }
     }
 
@@ -92,9 +100,8 @@ impl CastKernel {
         }
     }
 
-    /// Casts elements that follow each other on both sides, and writes them around the caches. What is
-    /// `carried` are the bytes before the first, in the end those before the next, unless there is none.
-    /// `far`: they may be in no cache, so that those to come are asked for.
+    /// Casts elements of a buffer, and writes them around the caches. What is `carried` are the bytes before the
+    /// first, in the end those before the next, unless there is none.
     ///
     /// # Safety
     /// As [`Caster::run`]; unless they are the last, they take a line at least.
@@ -105,21 +112,13 @@ impl CastKernel {
         n: usize,
         carried: &mut Line,
         ends: (bool, bool),
-        far: bool,
     ) -> bool {
         let (source_size, destination_size) = self.caster.sizes();
-        let some = match far {
-            true => stream::chunk(source_size, destination_size),
-            false => stream::MOST / destination_size,
-        };
+        let some = stream::MOST / destination_size;
         // SAFETY: as the caller says.
         unsafe {
             stream::row(destination, destination_size, n, some, carried, ends, |done, count, buffer| {
-                let from = source.add(done * source_size);
-                if far {
-                    stream::prefetch_bytes(from.wrapping_add(stream::AHEAD), (count * source_size) as isize);
-                }
-                self.caster.run(from, buffer, count)
+                self.caster.run(source.add(done * source_size), buffer, count)
             })
         }
     }
@@ -130,6 +129,11 @@ impl Kernel for CastKernel {
         let (source_size, destination_size) = self.caster.sizes();
         let step = |bits: Option<u32>, size: usize| bits.map_or(size as i64, i64::from);
         (step(self.from_bits, source_size), step(self.to_bits, destination_size))
+    }
+
+    fn parts(&self) -> i64 {
+        // As wide as a block.
+        if self.spread { 4 } else { 8 }
     }
 
     fn transposes(&self) -> bool {
@@ -148,9 +152,15 @@ impl Kernel for CastKernel {
                 if !self.streams || n * destination_size < LONG_ROW {
                     return self.caster.run(source, destination, n);
                 }
-                let kept = self.run_around(source, destination, n, &mut { NOTHING }, (true, true), true);
-                stream::fence();
-                return kept;
+                let step = source_size as isize;
+                return stream::in_order(
+                    source,
+                    step,
+                    destination,
+                    destination_size,
+                    n,
+                    |done, count, to| self.caster.run(source.add(done * source_size), to, count),
+                );
             }
         }
         let mut sources = [const { MaybeUninit::<u8>::uninit() }; CHUNK * LARGEST];
@@ -213,6 +223,11 @@ const LONGEST_RUN: usize = 256;
 const PIECE: usize = 768;
 /// Elements of the longest piece.
 const LONGEST_PIECE: usize = 512;
+/// The same where lines that are read are asked for a block ahead, as others are written: the run, its elements, the
+/// piece, and its fewest and most elements.
+const SPREAD: (usize, usize, usize, usize, usize) = (2048, 512, 256, 32, 128);
+/// The most columns of a block of which something is kept for the next.
+const CARRIED: usize = 512;
 /// Rows after the one that is read whose lines are asked for.
 const ROWS_AHEAD: isize = 3;
 /// What is transposed of a row before the next rows, in bytes: the widest vector.
@@ -255,6 +270,8 @@ struct Fused<'a> {
     /// Whether the rows of the destination follow each other, and blocks have them whole.
     follow: bool,
     streams: bool,
+    /// Whether what is read next is asked for as something is written.
+    spread: bool,
 }
 
 /// What comes first.
@@ -278,13 +295,17 @@ struct Buffers {
     /// Short rows of the destination.
     rows: Buffer<ROWS>,
     /// For each row of the destination, what did not fill a line.
-    carried: [Line; STRIP],
+    carried: [Line; CARRIED],
 }
 
 /// How many columns and rows a block of a large matrix has.
-fn run_and_piece(source_size: usize, destination_size: usize) -> (usize, usize) {
-    let run = LONGEST_RUN.min(RUN / source_size.max(destination_size));
-    (run, LONGEST_PIECE.min(PIECE / destination_size))
+fn run_and_piece(source_size: usize, destination_size: usize, spread: bool) -> (usize, usize) {
+    let larger = source_size.max(destination_size);
+    if spread {
+        let (run, longest, piece, least, most) = SPREAD;
+        return (longest.min(run / larger), (piece / destination_size).clamp(least, most));
+    }
+    (LONGEST_RUN.min(RUN / larger), LONGEST_PIECE.min(PIECE / destination_size))
 }
 
 /// How many columns and rows a block has, in a matrix of so many that is narrow.
@@ -312,7 +333,8 @@ impl<'a> Fused<'a> {
         let transpose = kernel.transpose.expect("transposes() says so");
         let (source_size, destination_size) = kernel.caster.sizes();
         let Matrix { rows, columns, .. } = *matrix;
-        let (run, piece) = run_and_piece(source_size, destination_size);
+        let spread = kernel.spread;
+        let (run, piece) = run_and_piece(source_size, destination_size, spread);
         let large = columns >= run && rows >= piece;
         let (strip, block) = match large {
             true => (run, piece),
@@ -322,7 +344,8 @@ impl<'a> Fused<'a> {
         // Short rows that do not follow each other share their lines with what is between them.
         let streams = kernel.streams && (follow || rows * destination_size > SEGMENT);
         // Strips of rows that share few sets of the second cache are not there any more when they are read.
-        let in_order = destination_size < source_size || !streams || matrix.source_row % CLASH == 0;
+        let clashes = matrix.source_row % CLASH == 0;
+        let in_order = destination_size < source_size || !streams || spread || clashes;
         let order = match large {
             true if in_order => Order::Cast,
             true => Order::Strips,
@@ -341,6 +364,7 @@ impl<'a> Fused<'a> {
             block,
             follow,
             streams,
+            spread: spread && streams && large,
         }
     }
 
@@ -364,10 +388,11 @@ impl<'a> Fused<'a> {
             // SAFETY: as the caller says.
             return unsafe { self.strips(&block) };
         }
-        let mut buffers = Buffers { block, rows: Buffer::new(), carried: [NOTHING; STRIP] };
+        let mut buffers = Buffers { block, rows: Buffer::new(), carried: [NOTHING; CARRIED] };
         // What is narrow is read in order; else what comes next is to the right, unless all that is asked
         // for falls on the same sets of the cache.
         let (height, ahead) = match self.strip < columns {
+            _ if self.spread => (rows, 0),
             _ if self.order == Order::Cast => (rows, ROWS_AHEAD * source_row),
             false => (rows, self.block as isize * source_row),
             true if source_row % CLASH == 0 => (self.block, STRIP as isize),
@@ -392,7 +417,9 @@ impl<'a> Fused<'a> {
                             false => (row == top, row + part.rows == bottom),
                         };
                         match self.order {
-                            Order::Cast => self.cast_then_transpose(&part, ahead, ends, &mut buffers),
+                            Order::Cast => {
+                                self.cast_then_transpose(&part, (column, row), ahead, ends, &mut buffers)
+                            }
                             _ => self.transpose_then_cast(&part, ahead, ends, &mut buffers),
                         }
                     };
@@ -412,13 +439,13 @@ impl<'a> Fused<'a> {
     /// As [`Fused::run`].
     unsafe fn strips(&self, stage: &Stage) -> bool {
         let block = Block { columns: self.strip, strip: wide() / self.source_size, rows: self.block };
-        let mut carried = [NOTHING; STRIP];
+        let mut carried = [NOTHING; CARRIED];
         // SAFETY: the caller's.
         let kept = unsafe {
             transpose::each_piece(self.matrix, self.transpose.0, self.source_size, block, stage, |piece| {
                 let to = self.matrix.to(self.destination_size, piece.row, piece.column);
                 let carried = &mut carried[piece.index];
-                self.kernel.run_around(piece.staged, to, piece.rows, carried, piece.ends, false)
+                self.kernel.run_around(piece.staged, to, piece.rows, carried, piece.ends)
             })
         };
         stream::fence();
@@ -430,17 +457,26 @@ impl<'a> Fused<'a> {
     unsafe fn cast_then_transpose(
         &self,
         part: &Matrix,
+        (left, top): (usize, usize),
         ahead: isize,
         ends: (bool, bool),
         buffers: &mut Buffers,
     ) -> bool {
         let (size, Matrix { rows, columns, .. }) = (self.destination_size, *part);
+        let block = Block { columns: self.strip, strip: 0, rows: self.block };
+        let mut next = Ahead::after(self.matrix, self.source_size, &block, left, top);
+        let lines = if self.spread { (rows * self.source_size).div_ceil(LINE) } else { 0 };
         let (cast, pitch) = (buffers.block.start(), columns * size + LINE);
         // SAFETY: the caller's; a block and what is transposed of it fit the buffer.
         unsafe {
             for row in 0..rows {
                 let from = part.from(self.source_size, row, 0);
-                stream::prefetch_bytes(from.wrapping_offset(ahead), (columns * self.source_size) as isize);
+                if !self.spread {
+                    stream::prefetch_bytes(
+                        from.wrapping_offset(ahead),
+                        (columns * self.source_size) as isize,
+                    );
+                }
                 if !self.kernel.caster.run(from, cast.add(row * pitch), columns) {
                     return false;
                 }
@@ -462,6 +498,7 @@ impl<'a> Fused<'a> {
                     row.cast::<Line>().write(*carried);
                     stream::write_around(row, part.to(size, 0, index), bytes, ends.0, ends.1);
                     *carried = row.cast::<Line>().read();
+                    next.ask(lines);
                 }
             }
         }
@@ -493,9 +530,16 @@ impl<'a> Fused<'a> {
             }
             let from = |index: usize| transposed.add(index * pitch).cast_const();
             if self.streams {
+                let (size, bytes) = (self.destination_size, line * self.destination_size);
                 return (0..lines).all(|index| {
+                    if bytes >= LONG_ROW && stream::through() {
+                        let (from, to, step) = (from(index), to(index), self.source_size);
+                        return stream::in_order(from, step as isize, to, size, line, |done, count, to| {
+                            caster.run(from.add(done * step), to, count)
+                        });
+                    }
                     let carried = &mut buffers.carried[index];
-                    self.kernel.run_around(from(index), to(index), line, carried, ends, false)
+                    self.kernel.run_around(from(index), to(index), line, carried, ends)
                 });
             }
             if line >= OWN || self.follow {
@@ -525,11 +569,16 @@ mod tests {
     fn blocks_fit() {
         let sizes = [1, 2, 4, 8, 16];
         for (source_size, destination_size) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
-            let (run, piece) = run_and_piece(source_size, destination_size);
-            let cast = piece * (run * destination_size + LINE);
-            let transposed = 64 / destination_size * (piece * destination_size + LINE);
-            assert!(cast + transposed <= transpose::STAGE, "{source_size}, {destination_size}");
-            assert!(run <= STRIP && piece * destination_size >= LINE, "{source_size}, {destination_size}");
+            for spread in [false, true] {
+                let (run, piece) = run_and_piece(source_size, destination_size, spread);
+                let cast = piece * (run * destination_size + LINE);
+                let transposed = 64 / destination_size * (piece * destination_size + LINE);
+                assert!(cast + transposed <= transpose::STAGE, "{source_size}, {destination_size}");
+                assert!(
+                    run <= CARRIED && piece * destination_size >= LINE,
+                    "{source_size}, {destination_size}"
+                );
+            }
         }
         let extents = || (1..70).chain([100, 127, 128, 129, 200, 255, 256, 257, 500, 5000]);
         for (source_size, destination_size) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {

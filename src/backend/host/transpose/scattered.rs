@@ -88,28 +88,48 @@ const DIRECT: (usize, usize) = (256, 256);
 const STAGED: (usize, usize) = (512, 1024);
 /// Bytes that must follow one another in the destination for that.
 const LEAST: usize = 512;
+/// The two where lines that are read are asked for a block ahead, one with each that is written: rows, of which there
+/// are some at least, and columns.
+const SPREAD: (usize, usize, usize) = (128, 32, 2048);
+/// Bytes of the columns that are transposed there before they are written.
+const STRIP: usize = LINE;
 /// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
 const LONG: usize = 128;
 /// Elements of one or two bytes of such axes where it is: their squares are large already.
 const LONG_SMALL: usize = 256;
 /// Columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
-/// The matrices that are best for elements of a size: 1, 2, 4, 8 or 16 bytes.
-pub fn reach(size: usize, how: How) -> Option<&'static Reach> {
-    static REACHES: [[Reach; 2]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
-    let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
-    Some(&REACHES.get(size.trailing_zeros() as usize)?[usize::from(is_staged)])
+
+/// Whether an axis that is innermost in the destination makes columns that are worth it by itself. Rows of more axes
+/// start anywhere, and share sets of the second cache.
+pub fn is_long(extent: usize, size: usize) -> bool {
+    extent * size >= LEAST
 }
 
-/// Those that go straight to the destination, and those that are written around the caches.
-const fn reaches(size: usize) -> [Reach; 2] {
+/// The matrices that are best for elements of a size: 1, 2, 4, 8 or 16 bytes. `spread`: what is read is asked for a
+/// block ahead, where it is written around the caches.
+pub fn reach(size: usize, how: How, spread: bool) -> Option<&'static Reach> {
+    static REACHES: [[Reach; 3]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+    let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
+    let way = if is_staged { 1 + usize::from(spread) } else { 0 };
+    Some(&REACHES.get(size.trailing_zeros() as usize)?[way])
+}
+
+/// Those that go straight to the destination, and those that are written around the caches: as they are read, and
+/// a block after what is asked for.
+const fn reaches(size: usize) -> [Reach; 3] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
-    let direct = Reach { rows, columns, least_rows: 1, side: 1, alone, rows_first: false, long };
+    let direct =
+        Reach { rows, columns, least_rows: 1, side: 1, alone, rows_first: false, long, spread: false };
     let long = if size > 2 { usize::MAX >> 1 } else { LONG_SMALL };
     let (rows, columns) = (STAGED.0 / size, STAGED.1 / size);
     let (least_rows, side) = (LEAST / size, 16 / size);
-    [direct, Reach { rows, columns, least_rows, side, alone: side, rows_first: true, long }]
+    let staged =
+        Reach { rows, columns, least_rows, side, alone: side, rows_first: true, long, spread: false };
+    let (rows, columns) = (SPREAD.0 / size, SPREAD.2 / size);
+    let rows = if rows < SPREAD.1 { SPREAD.1 } else { rows };
+    [direct, staged, Reach { rows, columns, spread: true, ..staged }]
 }
 
 /// # Safety
@@ -127,6 +147,8 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(scattered: &Scattered, how: Ho
     } else {
         None
     };
+    // Whether what is read next is asked for as something is written.
+    let spread = matrices.spread && streams && staged.is_some();
     // What is staged is done matrix by matrix, else the same of each of them together.
     let (most, by_one, together) = match &staged {
         None => (columns.len(), &[][..], outer),
@@ -137,20 +159,46 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(scattered: &Scattered, how: Ho
     loop {
         let mut first = 0;
         while first < columns.len() {
+            let next_columns = columns.len().saturating_sub(first + most).min(most);
             let columns = &columns[first..columns.len().min(first + most)];
             for index in 0..rows.blocks {
                 // SAFETY: the caller's; the buffer has room for so many columns.
                 unsafe {
                     let source = places.source.add(first * SIZE).offset(index as isize * rows.next);
                     let to = places.destination.add(index * rows.offsets.len() * SIZE);
-                    let (into, starts) = staged.as_ref().map_or((to, columns), |staged| {
-                        (staged.stage.start().add(LINE), &staged.columns[..columns.len()])
+                    let mut ahead = spread.then(|| {
+                        let (below, right) = (index + 1 < rows.blocks, next_columns > 0);
+                        let (next, width) = match (below, right) {
+                            (true, _) => (source.wrapping_offset(rows.next), columns.len()),
+                            (false, true) => {
+                                (places.source.wrapping_add((first + most) * SIZE), next_columns)
+                            }
+                            (false, false) => (places.likely_next(), columns.len()),
+                        };
+                        let offsets = rows.of(if below { index + 1 } else { 0 });
+                        Ahead::new(offsets.iter().map(move |row| next.wrapping_offset(*row)), width * SIZE)
                     });
-                    let block = Block::<SIZE>::of(rows, index, starts, end, far);
-                    block.transpose::<V>(&mut Places::new(together, source, into, &mut at_together));
-                    if let Some(staged) = &staged {
-                        let ends = (index == 0, index + 1 == rows.blocks);
-                        staged.write(to, columns, block.rows.len() * SIZE, ends);
+                    let mut done = 0;
+                    while done < columns.len() {
+                        let left = columns.len() - done;
+                        let count = if spread && left >= 2 * STRIP / SIZE { STRIP / SIZE } else { left };
+                        let (source, columns) = (source.add(done * SIZE), &columns[done..done + count]);
+                        let (into, starts) = staged.as_ref().map_or((to, columns), |staged| {
+                            (staged.stage.start().add(LINE), &staged.columns[done..done + count])
+                        });
+                        let block = Block::<SIZE>::of(rows, index, starts, end, far && !spread);
+                        block.transpose::<V>(&mut Places::new(together, source, into, &mut at_together));
+                        if let Some(staged) = &staged {
+                            let ends = (index == 0, index + 1 == rows.blocks);
+                            let bytes = block.rows.len() * SIZE;
+                            for (column, start) in columns.iter().zip(starts) {
+                                staged.write(*start, to.offset(*column), bytes, ends);
+                                if let Some(ahead) = &mut ahead {
+                                    ahead.ask(bytes.div_ceil(LINE));
+                                }
+                            }
+                        }
+                        done += count;
                     }
                 }
             }
@@ -192,6 +240,11 @@ impl<'a> Places<'a> {
         Places { source, destination, outer, left: inner.extent, inner: *inner, at }
     }
 
+    /// Where the next one is in the source, unless this is the last of an axis.
+    fn likely_next(&self) -> *const u8 {
+        self.source.wrapping_offset(self.inner.source as isize)
+    }
+
     /// Goes to the next one. False: there is none.
     #[inline(always)]
     fn advance(&mut self) -> bool {
@@ -224,7 +277,6 @@ struct Staged<'a> {
     stage: Stage,
     /// Where columns start there, after a line in which what was before the first may wait.
     columns: &'a [isize],
-    pitch: usize,
     /// Whether the way out is around the caches.
     streams: bool,
 }
@@ -245,24 +297,23 @@ impl<'a> Staged<'a> {
         });
         // SAFETY: all of them have just been written.
         let columns = unsafe { &*(&raw const *columns as *const [isize]) };
-        Some(Staged { stage, columns, pitch, streams })
+        Some(Staged { stage, columns, streams })
     }
 
-    /// Writes the `bytes` of each column to where it goes; whether they are the first and the last of it.
+    /// Writes the `bytes` of the column that starts there to where it goes; whether they are the first and the last
+    /// of it.
     ///
     /// # Safety
     /// The buffer holds them, and they are writable there.
     #[inline(always)]
-    unsafe fn write(&self, to: *mut u8, columns: &[isize], bytes: usize, ends: (bool, bool)) {
-        for (index, column) in columns.iter().enumerate() {
-            // SAFETY: the caller's.
-            unsafe {
-                let (from, to) = (self.stage.start().add(index * self.pitch), to.offset(*column));
-                if self.streams {
-                    write_around(from, to, bytes, ends.0, ends.1);
-                } else {
-                    from.add(LINE).copy_to_nonoverlapping(to, bytes);
-                }
+    unsafe fn write(&self, start: isize, to: *mut u8, bytes: usize, ends: (bool, bool)) {
+        // SAFETY: the caller's.
+        unsafe {
+            let from = self.stage.start().offset(start);
+            if self.streams {
+                write_around(from, to, bytes, ends.0, ends.1);
+            } else {
+                from.add(LINE).copy_to_nonoverlapping(to, bytes);
             }
         }
     }
@@ -283,8 +334,8 @@ struct Block<'a, const SIZE: usize> {
 impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[inline(always)]
     fn of(rows: &Rows<'a>, index: usize, columns: &'a [isize], end: Option<*const u8>, far: bool) -> Self {
-        let Rows { offsets, blocks, next, last, highest } = *rows;
-        let rows = if index + 1 < blocks { offsets } else { &offsets[..last] };
+        let Rows { offsets, blocks, next, highest, .. } = *rows;
+        let rows = rows.of(index);
         let ahead = if index + 1 < blocks { offsets } else { &offsets[..0] };
         let whole = end.map(|end| end.wrapping_offset(-highest - 16));
         Block { rows, columns, ahead, next, far, whole }
@@ -676,10 +727,11 @@ mod tests {
         let transpose = for_size(isa, size).unwrap();
         let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
         let start = (first, shift as i64);
+        let spread = random.below(2) == 0 && is_long(axes[inner].extent as usize, size);
         let done = each_matrix(
             &axes,
             (inner, near),
-            reach(size, how).unwrap(),
+            reach(size, how, spread).unwrap(),
             start,
             &mut |at, start, matrices| {
                 // SAFETY: the matrices are parts of the two.

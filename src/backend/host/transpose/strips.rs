@@ -40,21 +40,14 @@ pub unsafe fn each_piece(
     stage: &Stage,
     mut hand_out: impl FnMut(&Piece) -> bool,
 ) -> bool {
-    let Matrix { rows, columns, source_row, .. } = *matrix;
+    let Matrix { rows, columns, .. } = *matrix;
     let pitch = block.rows * size + LINE;
     for left in (0..columns).step_by(block.columns) {
         let width = block.columns.min(columns - left);
         for top in (0..rows).step_by(block.rows) {
             let height = block.rows.min(rows - top);
             let ends = (top == 0, top + height == rows);
-            let (next, next_left) = if ends.1 { (0, left + block.columns) } else { (top + block.rows, left) };
-            let mut ahead = Ahead {
-                row: matrix.source.wrapping_offset(next as isize * source_row).wrapping_add(next_left * size),
-                step: source_row,
-                rows: if next_left < columns { block.rows.min(rows - next) } else { 0 },
-                bytes: block.columns.min(columns.saturating_sub(next_left)) * size,
-                done: 0,
-            };
+            let mut ahead = Ahead::after(matrix, size, &block, left, top);
             let lines = (height * width * size).div_ceil(LINE * width);
             for first in (0..width).step_by(block.strip) {
                 let strip = block.strip.min(width - first);
@@ -79,30 +72,52 @@ pub unsafe fn each_piece(
     true
 }
 
-/// What is asked for of a block.
-struct Ahead {
-    row: *const u8,
-    step: isize,
-    rows: usize,
+/// What is asked for of a block, row by row.
+pub struct Ahead<Rows> {
+    rows: Rows,
+    row: Option<*const u8>,
     /// Bytes of each row, and of this one those that were asked for.
     bytes: usize,
     done: usize,
 }
 
-impl Ahead {
-    /// Asks for so many lines, row by row.
+impl<Rows: Iterator<Item = *const u8>> Ahead<Rows> {
+    /// For rows of so many bytes that start there.
+    pub fn new(mut rows: Rows, bytes: usize) -> Ahead<Rows> {
+        let row = rows.next();
+        Ahead { rows, row, bytes, done: 0 }
+    }
+
+    /// Asks for so many lines.
     #[inline]
-    fn ask(&mut self, lines: usize) {
+    pub fn ask(&mut self, lines: usize) {
         for _ in 0..lines {
-            if self.rows == 0 {
-                return;
-            }
-            prefetch(self.row.wrapping_add(self.done));
+            let Some(row) = self.row else { return };
+            prefetch(row.wrapping_add(self.done));
             self.done += LINE;
             if self.done >= self.bytes {
-                (self.rows, self.done) = (self.rows - 1, 0);
-                self.row = self.row.wrapping_offset(self.step);
+                (self.row, self.done) = (self.rows.next(), 0);
             }
         }
+    }
+}
+
+impl Ahead<()> {
+    /// For the block that follows the one at some column and row: below it, or else at the top of the columns to the
+    /// right.
+    pub fn after(
+        matrix: &Matrix,
+        size: usize,
+        block: &Block,
+        left: usize,
+        top: usize,
+    ) -> Ahead<impl Iterator<Item = *const u8> + use<>> {
+        let Matrix { source, source_row, rows, columns, .. } = *matrix;
+        let below = top + block.rows;
+        let (top, left) = if below < rows { (below, left) } else { (0, left + block.columns) };
+        let count = if left < columns { block.rows.min(rows - top) } else { 0 };
+        let first = source.wrapping_offset(top as isize * source_row).wrapping_add(left * size);
+        let rows = (0..count as isize).map(move |row| first.wrapping_offset(row * source_row));
+        Ahead::new(rows, block.columns.min(columns.saturating_sub(left)) * size)
     }
 }
