@@ -3,7 +3,7 @@
     pip install -r tests/peers/requirements.txt && cargo build --release && python -m pytest tests/peers
 
 ARRAYBRIDGE_LIBRARY: the shared library, else target/release. ARRAYBRIDGE_SEED: a number, or "random".
-ARRAYBRIDGE_ROUNDS: multiplies the number of random cases (3). torch, jax and tensorflow are used if installed."""
+ARRAYBRIDGE_ROUNDS: multiplies the number of random cases (1). torch, jax and tensorflow are used if installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ np.seterr(all="ignore")  # random bit patterns: signalling NaNs, overflows
 
 _text = os.environ.get("ARRAYBRIDGE_SEED") or "20"
 SEED = int.from_bytes(os.urandom(4), "little") if _text == "random" else int(_text)
-ROUNDS = float(os.environ.get("ARRAYBRIDGE_ROUNDS") or 3)
+ROUNDS = float(os.environ.get("ARRAYBRIDGE_ROUNDS") or 1)
 
 
 def pytest_report_header() -> str:

@@ -661,7 +661,8 @@ mod tests {
     /// In a pool that no other test has jobs in, and no worker comes to.
     #[test]
     fn those_who_wait_help() {
-        let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
+        static POOL: Pool = Pool::new();
+        let pool = &POOL;
         pool.help(Duration::ZERO, &|| false);
         pool.help(Duration::from_secs(20), &|| true);
         let (over, helped) = (AtomicUsize::new(0), AtomicUsize::new(0));
