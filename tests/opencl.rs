@@ -1437,7 +1437,7 @@ fn exits_with_programs_kept() {
     let folder = devices_of_the_tests();
     scenario(folder.path(), Some(folder.path()), &["exits", "200"]);
     if desk().is_some() {
-        scenario(folder.path(), None, &["exits", "20"]);
+        scenario(folder.path(), None, &["exits", "100"]);
     }
 }
 

@@ -79,7 +79,7 @@ pub fn keep(site: &Site, programs: Programs) -> Option<Programs> {
     let end = state.idle.iter().position(Option::is_none).unwrap_or(KEPT - 1);
     state.idle[..=end].rotate_right(1);
     let new = Idle { context: site.context, device: site.device, programs, seen: false };
-    replace(&mut state.idle[0], Some(new)).map(|oldest| oldest.programs)
+    state.idle[0].replace(new).map(|oldest| oldest.programs)
 }
 
 /// Programs for a new lane.
