@@ -29,7 +29,9 @@ __attribute__((constructor)) static void open_driver(void) {
 
 /* Of opencl_device.c: what lives there counts like blocks. */
 static long objects;
+static int counts; /* whether that is the driver */
 void object_count(long more) {
+  counts = 1;
   ADD(live, more);
   ADD(objects, more);
 }
@@ -282,7 +284,8 @@ static void end_second(void) {
 }
 
 /* Processes that exit while programs are kept, every second one with a thread that converts until then. When they
- * exit, the library's thread may be at anything. */
+ * exit, the library's thread may be at anything; so it may when they fork, and the child
+ * converts, where the driver has no threads. */
 static int exits(char *path, int count) {
   open_library(path);
   for (int i = 0; i < count; i++) {
@@ -303,6 +306,14 @@ static int exits(char *path, int count) {
       for (int n = 0; n < i % 40; n++) {
         struct timespec moment = {0, 50000};
         nanosleep(&moment, NULL);
+      }
+      if (i % 10 < 4 && i % 2 == 0 && counts) {
+        pid_t grandchild = fork();
+        CHECK(grandchild >= 0);
+        if (grandchild == 0) alarm(120);
+        if (grandchild == 0) convert_abroad(devices[0]);
+        if (grandchild > 0) CHECK_EQ(waitpid(grandchild, &status, 0), grandchild);
+        CHECK_EQ(status, 0);
       }
       exit(0);
     }

@@ -1,10 +1,10 @@
 //! Programs of contexts in which nobody works now. To load them takes milliseconds, and whoever converts in a loop
 //! without keeping a result is back in a moment: so they are kept for about a second, and their context with them.
-//! Nothing else of a lane is: its queue and its slots are made in less time, and slots are memory of the device.
+//! Nothing else of a lane is: slots are memory that others may want, and a queue costs little beside a program.
 //!
 //! A thread of our own lets them go. Once the process exits it leaves them alone: what a driver needs may be gone.
 
-use std::mem::replace;
+use std::mem::{forget, replace};
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,6 +59,7 @@ static RELEASING: AtomicU32 = AtomicU32::new(0);
 /// Whether the process exits.
 static EXITS: AtomicBool = AtomicBool::new(false);
 
+/// For the thread. Others do without where it has this, which is for a moment, but in a child of a fork may be for ever.
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -67,9 +68,11 @@ fn state() -> MutexGuard<'static, State> {
 /// these where there is no thread for it. As [`take`] it is called with the lanes locked, so that whoever makes the
 /// next one of a context finds them.
 pub fn keep(site: &Site, programs: Programs) -> Option<Programs> {
-    let mut state = state();
+    let Ok(mut state) = STATE.try_lock() else { return Some(programs) };
     let process = process::id();
     if state.keeper != process {
+        // What a child of a fork has of its parent is left alone; else there is nothing.
+        state.idle.each_mut().into_iter().for_each(|place| forget(place.take()));
         state.watched = state.watched || watch_exit();
         if !state.watched || !threads::start(keeper) {
             return Some(programs);
@@ -84,7 +87,7 @@ pub fn keep(site: &Site, programs: Programs) -> Option<Programs> {
 
 /// Programs for a new lane.
 pub fn take(site: &Site) -> Option<Programs> {
-    let mut state = state();
+    let mut state = STATE.try_lock().ok()?;
     let is_there = |idle: &mut Idle| idle.context == site.context && idle.device == site.device;
     state.idle.iter_mut().find_map(|place| place.take_if(is_there)).map(|idle| idle.programs)
 }

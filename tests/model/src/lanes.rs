@@ -21,7 +21,7 @@ pub struct Site {
 include!(concat!(env!("OUT_DIR"), "/lanes.rs"));
 
 mod idle {
-    use std::mem::replace;
+    use std::mem::{forget, replace};
     use std::process;
     use std::sync::PoisonError;
     use std::time::Duration;
