@@ -175,13 +175,13 @@ static struct {
 /* The devices, of four at most. */
 static void find_devices(void *devices[4]) {
   void *platform;
-#define DRIVERS(place, name) *(void **)&cl.place = dlsym(opened, name)
-  DRIVERS(create_context, "clCreateContext");
-  DRIVERS(create_buffer, "clCreateBuffer");
-  DRIVERS(get_platforms, "clGetPlatformIDs");
-  DRIVERS(get_devices, "clGetDeviceIDs");
-  DRIVERS(release_context, "clReleaseContext");
-  DRIVERS(release_buffer, "clReleaseMemObject");
+#define DRIVER(place, name) *(void **)&cl.place = dlsym(opened, name)
+  DRIVER(create_context, "clCreateContext");
+  DRIVER(create_buffer, "clCreateBuffer");
+  DRIVER(get_platforms, "clGetPlatformIDs");
+  DRIVER(get_devices, "clGetDeviceIDs");
+  DRIVER(release_context, "clReleaseContext");
+  DRIVER(release_buffer, "clReleaseMemObject");
   CHECK_EQ(cl.get_platforms(1, &platform, NULL), 0);
   CHECK_EQ(cl.get_devices(platform, 0xFFFFFFFF, 4, devices, NULL), 0);
 }
