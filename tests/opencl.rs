@@ -204,11 +204,17 @@ fn a_context_is_let_go_with_its_last_tensor() {
     let bytes = floats(16);
     let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
     let array = Array::opencl(buffer.mem, "float32", &[16]);
-    // PoCL takes references of its own at the first commands; tests/fault/opencl_memory.c looks without them.
+    // PoCL takes references of its own at the first commands; tests/fault/opencl_memory.c looks without them, and
+    // whether what has no programs goes at once.
     copy(&array, &options()).unwrap();
     let settled = |wanted: u32| settles(references, wanted);
+    // Programs are kept for about a second. In steps, since the library's thread stands still where this one does.
+    let rounds = if is_apart() { 2 } else { 10 };
+    if is_apart() {
+        (0..300).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
+    }
     let before = references();
-    for _ in 0..10 {
+    for _ in 0..rounds {
         // A result elsewhere keeps nothing.
         let half = ab_convert_options { dtype: "float16".parse().unwrap(), ..to_device(CPU) };
         let (result, _) = copy(&array, &half).unwrap();
@@ -634,6 +640,7 @@ struct Faults {
     lose: extern "C" fn(i64, i32),
     fired: extern "C" fn() -> *const std::ffi::c_char,
     compilations: extern "C" fn() -> i64,
+    builds: extern "C" fn() -> i64,
     largest_buffer: extern "C" fn() -> i64,
     spoil: extern "C" fn(i32),
 }
@@ -657,6 +664,7 @@ impl Faults {
                 compilations: std::mem::transmute::<*mut c_void, extern "C" fn() -> i64>(find(
                     c"fault_compilations",
                 )),
+                builds: std::mem::transmute::<*mut c_void, extern "C" fn() -> i64>(find(c"fault_builds")),
                 largest_buffer: std::mem::transmute::<*mut c_void, extern "C" fn() -> i64>(find(
                     c"fault_largest_buffer",
                 )),
@@ -691,40 +699,82 @@ fn with_faults(test: &str, more: &[(&str, &str)]) {
     again(test, &[&[("LD_LIBRARY_PATH", path), ("ARRAYBRIDGE_TEST_OPENCL", real)], more].concat());
 }
 
-/// Runs something for each way that data takes: its name, its source and what to make of it.
-fn each_way(desk: &Desk, mut run: impl FnMut(&str, &Array, ab_convert_options, &cl::Buffer, &[u8])) {
-    let other = Desk::on(&devices()[..1], 0);
-    let bytes = floats(64);
-    let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
-    let array = Array::opencl(buffer.mem, "float32", &[8, 8]);
-    let host = Array::host(&bytes, "float32", &[8, 8]);
-    let transposed = Array { strides: Some(vec![1, 8]), ..array.clone() };
-    let host_transposed = Array { strides: Some(vec![1, 8]), ..host.clone() };
-    let queues =
-        |to: &Desk, options: ab_convert_options| ab_convert_options { dst_stream: to.stream(), ..options };
-    let asynchronous = ab_convert_options { flags: AB_CONVERT_ASYNC, ..queues(desk, options()) };
-    let packed = ab_convert_options { dtype: "float4_e2m1fn".parse().unwrap(), ..to_device(OPENCL) };
-    let exact = ab_convert_options {
-        dtype: "float64".parse().unwrap(),
-        casting: AB_CAST_EXACT,
-        copy: AB_COPY_ALWAYS,
-        ..options()
-    };
-    let down = ab_convert_options { src_stream: desk.stream(), ..to_device(CPU) };
-    let ways = [
-        ("upload", &host, to_device(OPENCL)),
-        ("upload by a queue", &host, queues(desk, to_device(OPENCL))),
-        ("upload of packed elements", &host, packed),
-        ("upload, transposed", &host_transposed, queues(desk, to_device(OPENCL))),
-        ("download", &array, down),
-        ("download, transposed", &transposed, down),
-        ("device", &transposed, options()),
-        ("device, exact", &array, exact),
-        ("device, asynchronous", &array, asynchronous),
-        ("staged", &transposed, queues(&other, options())),
+/// A job on one of the ways that data takes, in contexts of its own.
+struct Way {
+    source: Array,
+    options: ab_convert_options,
+    buffer: cl::Buffer,
+    bytes: Vec<u8>,
+    desk: Desk,
+    _other: Desk,
+}
+
+impl Way {
+    const NAMES: [&str; 10] = [
+        "upload",
+        "upload by a queue",
+        "upload of packed elements",
+        "upload, transposed",
+        "download",
+        "download, transposed",
+        "device",
+        "device, exact",
+        "device, asynchronous",
+        "staged",
     ];
-    for (way, source, options) in ways {
-        run(way, source, options, &buffer, &bytes);
+
+    fn new(name: &str) -> Way {
+        let [desk, other] = [(); 2].map(|()| Desk::new().expect("a device of OpenCL"));
+        let bytes = floats(64);
+        let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
+        let array = Array::opencl(buffer.mem, "float32", &[8, 8]);
+        let host = Array::host(&bytes, "float32", &[8, 8]);
+        let transposed = Array { strides: Some(vec![1, 8]), ..array.clone() };
+        let host_transposed = Array { strides: Some(vec![1, 8]), ..host.clone() };
+        let queues = |to: &Desk, options: ab_convert_options| ab_convert_options {
+            dst_stream: to.stream(),
+            ..options
+        };
+        let asynchronous = ab_convert_options { flags: AB_CONVERT_ASYNC, ..queues(&desk, options()) };
+        let packed = ab_convert_options { dtype: "float4_e2m1fn".parse().unwrap(), ..to_device(OPENCL) };
+        let exact = ab_convert_options {
+            dtype: "float64".parse().unwrap(),
+            casting: AB_CAST_EXACT,
+            copy: AB_COPY_ALWAYS,
+            ..options()
+        };
+        let down = ab_convert_options { src_stream: desk.stream(), ..to_device(CPU) };
+        let (source, options) = match name {
+            "upload" => (host, to_device(OPENCL)),
+            "upload by a queue" => (host, queues(&desk, to_device(OPENCL))),
+            "upload of packed elements" => (host, packed),
+            "upload, transposed" => (host_transposed, queues(&desk, to_device(OPENCL))),
+            "download" => (array, down),
+            "download, transposed" => (transposed, down),
+            "device" => (transposed, options()),
+            "device, exact" => (array, exact),
+            "device, asynchronous" => (array, asynchronous),
+            "staged" => (transposed, queues(&other, options())),
+            name => panic!("{name} is no way"),
+        };
+        Way { source, options, buffer, bytes, desk, _other: other }
+    }
+
+    /// Each way, in contexts that are new in every turn, where programs have to be loaded, and in those of the turn
+    /// before, where they are kept. It is told which turn it is, and says whether that was the last.
+    fn each(mut run: impl FnMut(&str, &Way, i64, &mut u32) -> bool) {
+        for (name, anew) in Way::NAMES.into_iter().flat_map(|name| [(name, true), (name, false)]) {
+            let (mut way, mut told) = (Way::new(name), 0);
+            for nth in 0.. {
+                if run(name, &way, nth, &mut told) {
+                    break;
+                }
+                if anew {
+                    way = Way::new(name);
+                }
+            }
+            assert!(told > 5, "{name}: {told} calls");
+        }
     }
 }
 
@@ -732,46 +782,40 @@ fn each_way(desk: &Desk, mut run: impl FnMut(&str, &Array, ab_convert_options, &
 #[ignore = "run by failures_of_the_driver_are_told"]
 fn every_call_fails_once() {
     let faults = Faults::find();
-    let desk = Desk::new().expect("a device of OpenCL");
-    each_way(&desk, |way, source, options, buffer, bytes| {
-        let mut told = 0;
-        for nth in 0.. {
-            (faults.arm)(nth, -5);
-            let outcome = copy(source, &options);
-            let name = faults.fired();
-            (faults.arm)(-1, 0);
-            let failed = outcome.map(|_| ());
-            finish(desk.queue).unwrap();
-            settles(|| buffer.references(), 1);
-            assert_eq!(desk.read(buffer.mem, bytes.len()), bytes, "{way}: {name:?}");
-            match (name, failed) {
-                (None, outcome) => {
-                    assert_eq!(outcome, Ok(()), "{way}");
-                    break;
-                }
-                // What is only a hint has a default.
-                (Some("clGetDeviceInfo" | "clGetProgramInfo" | "clGetEventInfo"), Ok(())) => {}
-                // Where no slot can be made, buffers are mapped; where what another context compiled cannot be
-                // had, it is compiled.
-                (
-                    Some(
-                        "clCreateBuffer"
-                        | "clEnqueueMapBuffer"
-                        | "clCreateProgramWithBinary"
-                        | "clBuildProgram",
-                    ),
-                    Ok(()),
-                ) => {}
-                // Slots of a context go with its last use, when all has been done.
-                (Some("clEnqueueUnmapMemObject" | "clWaitForEvents"), Ok(())) if is_apart() => {}
-                (Some(name), outcome) => {
-                    let message = format!("{name}: CL_OUT_OF_RESOURCES (-5)");
-                    assert_eq!(outcome, Err((AB_E_DEVICE, -5, message)), "{way}");
-                    told += 1;
-                }
+    Way::each(|name, way, nth, told| {
+        let Way { source, options, buffer, bytes, desk, .. } = way;
+        (faults.arm)(nth, -5);
+        let outcome = copy(source, options);
+        let fired = faults.fired();
+        (faults.arm)(-1, 0);
+        let failed = outcome.map(|_| ());
+        finish(desk.queue).unwrap();
+        settles(|| buffer.references(), 1);
+        assert_eq!(desk.read(buffer.mem, bytes.len()), *bytes, "{name}: {fired:?}");
+        match (fired, failed) {
+            (None, outcome) => {
+                assert_eq!(outcome, Ok(()), "{name}");
+                return true;
+            }
+            // What is only a hint has a default.
+            (Some("clGetDeviceInfo" | "clGetProgramInfo" | "clGetEventInfo"), Ok(())) => {}
+            // Where no slot can be made, buffers are mapped; where what another context compiled cannot be
+            // had, it is compiled.
+            (
+                Some(
+                    "clCreateBuffer" | "clEnqueueMapBuffer" | "clCreateProgramWithBinary" | "clBuildProgram",
+                ),
+                Ok(()),
+            ) => {}
+            // Slots of a context go with its last use, when all has been done.
+            (Some("clEnqueueUnmapMemObject" | "clWaitForEvents"), Ok(())) if is_apart() => {}
+            (Some(fired), outcome) => {
+                let message = format!("{fired}: CL_OUT_OF_RESOURCES (-5)");
+                assert_eq!(outcome, Err((AB_E_DEVICE, -5, message)), "{name}");
+                *told += 1;
             }
         }
-        assert!(told > 5, "{way}: {told} calls");
+        false
     });
 }
 
@@ -789,31 +833,28 @@ fn failures_of_the_driver_are_told() {
 #[ignore = "run by devices_are_lost"]
 fn the_device_is_lost() {
     let faults = Faults::find();
-    let desk = Desk::new().expect("a device of OpenCL");
     // CL_DEVICE_NOT_AVAILABLE and CL_OUT_OF_RESOURCES, as drivers say it.
     for code in [-2, -5] {
-        each_way(&desk, |way, source, options, buffer, bytes| {
-            let mut told = 0;
-            for nth in 0.. {
-                (faults.lose)(nth, code);
-                let outcome = copy(source, &options);
-                let name = faults.fired();
-                (faults.arm)(-1, 0);
-                finish(desk.queue).unwrap();
-                assert_eq!(desk.read(buffer.mem, bytes.len()), bytes, "{way}: {name:?}");
-                let Some(name) = name else {
-                    assert!(outcome.is_ok(), "{way}");
-                    break;
-                };
-                // After all has been done nothing may have to be asked of it.
-                if let Err((status, native_code, message)) = outcome {
-                    let told_rightly =
-                        (status, native_code) == (AB_E_DEVICE, code.into()) || status == AB_E_OUT_OF_MEMORY;
-                    assert!(told_rightly, "{way}: {name}: {message}");
-                    told += 1;
-                }
+        Way::each(|name, way, nth, told| {
+            let Way { source, options, buffer, bytes, desk, .. } = way;
+            (faults.lose)(nth, code);
+            let outcome = copy(source, options);
+            let fired = faults.fired();
+            (faults.arm)(-1, 0);
+            finish(desk.queue).unwrap();
+            assert_eq!(desk.read(buffer.mem, bytes.len()), *bytes, "{name}: {fired:?}");
+            let Some(fired) = fired else {
+                assert!(outcome.is_ok(), "{name}");
+                return true;
+            };
+            // After all has been done nothing may have to be asked of it.
+            if let Err((status, native_code, message)) = outcome {
+                let told_rightly =
+                    (status, native_code) == (AB_E_DEVICE, code.into()) || status == AB_E_OUT_OF_MEMORY;
+                assert!(told_rightly, "{name}: {fired}: {message}");
+                *told += 1;
             }
-            assert!(told > 5, "{way}: {told} calls");
+            false
         });
     }
 }
@@ -846,6 +887,28 @@ fn kernels_are_compiled_once() {
     assert_eq!((faults.compilations)() - before, 1);
 }
 
+/// Who converts in a loop and keeps no result loads a program once. Where something stops this process for a second
+/// in the midst of it the programs go, so not every attempt is one without a break.
+#[test]
+#[ignore = "run by programs_are_built_once"]
+fn programs_are_kept_for_a_moment() {
+    let faults = Faults::find();
+    let desk = Desk::new().expect("a device of OpenCL");
+    let bytes = floats(64);
+    let [from, to] = [(); 2].map(|()| desk.buffer(&bytes, CL_MEM_READ_WRITE));
+    let source = Array { strides: Some(vec![1, 8]), ..Array::opencl(from.mem, "float32", &[8, 8]) };
+    let destination = Array::opencl(to.mem, "float32", &[8, 8]);
+    let mut counts = (0..10).map(|_| {
+        let before = (faults.builds)();
+        for _ in 0..20 {
+            copy_into(&source, &destination, &options()).unwrap();
+        }
+        assert_eq!(&desk.read(to.mem, 8)[4..], &bytes[32..36]);
+        (faults.builds)() - before
+    });
+    assert!(counts.any(|builds| builds <= 1), "a program is loaded for each call");
+}
+
 /// What a device's compiler says is told, and it is not asked again.
 #[test]
 #[ignore = "run by programs_are_built_once"]
@@ -870,6 +933,7 @@ fn programs_are_built_once() {
     if desk().is_some() {
         with_faults("the_compilers_words_are_told", &[("ARRAYBRIDGE_OPENCL_MAP", "0")]);
         with_faults("kernels_are_compiled_once", &[("ARRAYBRIDGE_OPENCL_MAP", "0")]);
+        with_faults("programs_are_kept_for_a_moment", &[("ARRAYBRIDGE_OPENCL_MAP", "0")]);
     }
 }
 
@@ -1307,10 +1371,9 @@ fn scratch_is_what_the_ring_takes() {
     assert_eq!(scratch(&half, &to_device(CPU)), slots / 2);
 }
 
-/// The devices of tests/fault/opencl_device.c, on which everything that asks for memory is the library itself.
+/// The devices of tests/fault/opencl_device.c, and the program of tests/fault/opencl_memory.c, in a folder.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[test]
-fn every_allocation_fails_in_turn() {
+fn devices_of_the_tests() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let source = folder.path().join("driver.c");
@@ -1337,14 +1400,44 @@ fn every_allocation_fails_in_turn() {
     cc.arg("-std=c99").args(common::WARNINGS).args(["-g", "-pthread", "-rdynamic", "-I"]);
     cc.arg(common::include()).arg(tests.join("fault/opencl_memory.c")).arg("-o").arg(&program).arg("-ldl");
     common::succeed_silently(&mut cc);
-    for scenario in ["apart", "native", "mapped", "staged", "mixed", "packed", "foreign", "listed"] {
-        let mut command = Command::new(&program);
-        command.arg(common::library("so")).arg(scenario).env_remove("ARRAYBRIDGE_OPENCL_MAP");
-        let output = command.env("LD_LIBRARY_PATH", folder.path()).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.is_empty(), "{scenario}: {}\n{text}{said}", output.status);
-        print!("{text}");
+    folder
+}
+
+/// A scenario of the program in a folder; `None`: with the drivers that there are.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn scenario(folder: &std::path::Path, drivers: Option<&std::path::Path>, words: &[&str]) {
+    let mut command = Command::new(folder.join("memory"));
+    command.arg(common::library("so")).args(words).env_remove("ARRAYBRIDGE_OPENCL_MAP");
+    match drivers {
+        Some(path) => command.env("LD_LIBRARY_PATH", path),
+        None => command.env("ARRAYBRIDGE_OPENCL_MAP", "0"),
+    };
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{words:?}: {}\n{text}{said}", output.status);
+    print!("{text}");
+}
+
+/// On devices where everything that asks for memory is the library itself.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn every_allocation_fails_in_turn() {
+    let folder = devices_of_the_tests();
+    for name in ["apart", "native", "mapped", "staged", "mixed", "packed", "foreign", "listed"] {
+        scenario(folder.path(), Some(folder.path()), &[name]);
+    }
+}
+
+/// A process may exit whenever it likes: programs that are kept, and the thread that lets them go, call no driver
+/// that has gone.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn exits_with_programs_kept() {
+    let folder = devices_of_the_tests();
+    scenario(folder.path(), Some(folder.path()), &["exits", "200"]);
+    if desk().is_some() {
+        scenario(folder.path(), None, &["exits", "100"]);
     }
 }
 

@@ -29,6 +29,10 @@ void fault_lose(long nth, int code) {
 static long compilations;
 long fault_compilations(void) { return compilations; }
 
+/* How often a program was built, from source or from what a compiler made. */
+static long builds;
+long fault_builds(void) { return builds; }
+
 /* Bytes of the largest buffer that was made since this was asked last. */
 static long largest;
 long fault_largest_buffer(void) {
@@ -116,7 +120,7 @@ PASS(clCreateProgramWithSource, compilations++; if (spoils) {
   return 0;
 })
 MAKES(clCreateProgramWithBinary, g)
-STATUS(clBuildProgram)
+PASS(clBuildProgram, builds++; if (fails("clBuildProgram")) return code_of_failure;)
 STATUS(clGetProgramBuildInfo)
 STATUS(clGetProgramInfo)
 NEVER(clReleaseProgram)

@@ -2,8 +2,10 @@
  * processor that runs functions of the host, 2 shares the host's memory. It stands behind the kernels as C
  * (src/backend/kernels, with host.h), of which KERNELS lists those that there are. It asks for no memory, so that
  * none of what runs out is its own; tells object_count() of all that lives; and looks at what it gets: handles,
- * their contexts, sizes, and who may touch what. Commands are done at once. */
+ * their contexts, sizes, and who may touch what. Commands are done at once; programs take a moment to go. When the
+ * process exits all of it goes, as what C++ has made when it is loaded. */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,8 +53,17 @@ static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     }                                                                       \
   } while (0)
 
+/* It takes a moment, in which whoever is still at it is found. */
+static int gone;
+static void at_exit(void) {
+  __atomic_store_n(&gone, 1, __ATOMIC_SEQ_CST);
+  poll(NULL, 0, 5);
+}
+__attribute__((constructor)) static void at_load(void) { NEED(atexit(at_exit) == 0); }
+
 static object *is(void *handle, int kind) {
   object *o = handle;
+  NEED(!__atomic_load_n(&gone, __ATOMIC_SEQ_CST));
   NEED(o >= objects && o < objects + OBJECTS && o->references > 0 && o->kind == kind);
   return o;
 }
@@ -86,6 +97,8 @@ static object *make(int kind, object *context) {
 
 static code let_go(object *o) {
   object *context = o->context;
+  if (o->kind == PROGRAM) poll(NULL, 0, 1);
+  NEED(!__atomic_load_n(&gone, __ATOMIC_SEQ_CST));
   if (o->references == 1) {
     NEED(o->mapped == 0);
     if (object_count != NULL) object_count(-1);

@@ -38,6 +38,7 @@ fn main() {
             ("    /// Whether both are one.", "impl std::fmt::Debug for Held"),
         ],
     );
+    take("idle.rs", "../../src/backend/opencl/idle.rs", &[("/// The programs of a context and a device.", "")]);
     take("ticket.rs", "../../src/backend/opencl/ticket.rs", &[("/// A job in pieces.", "")]);
     take("stage.rs", "../../src/backend/host/transpose/stage.rs", &[("/// A power of two;", "impl Stage {")]);
     take(

@@ -12,6 +12,7 @@ use opencl3::types::*;
 use super::devices::Device;
 use super::driver::{Functions, call, info, make};
 use super::events::Event;
+use super::idle;
 use super::program::Programs;
 use super::site::Site;
 use super::stage::Pinned;
@@ -72,7 +73,8 @@ pub fn lend(is_over: &dyn Fn() -> bool) {
 }
 
 /// A lane for as long as it is in use: by a call, or by a result that lives there. With the last use it goes,
-/// and lets go of its context. What compilers made stays, see [`super::program`].
+/// and lets go of its context. Its programs are kept for about a second longer, and the context with them, see
+/// [`super::idle`]; what compilers made stays, see [`super::program`].
 #[derive(Clone)]
 pub struct Held(Option<Shared<Lane>>);
 
@@ -147,9 +149,11 @@ impl Drop for Held {
         }
         let index = lanes.iter().position(|listed| std::ptr::eq(&**listed, &*lane));
         let listed = index.map(|index| lanes.swap_remove(index));
+        // Whoever makes the next lane there finds them.
+        let gone = lane.programs.take().and_then(|programs| idle::keep(&lane, programs));
         // What the driver does about it is done without the lock.
         drop(lanes);
-        drop((listed, lane));
+        drop((gone, listed, lane));
     }
 }
 
@@ -185,7 +189,8 @@ impl Lane {
                 (f.clReleaseCommandQueue)(queue);
                 return Err(error);
             }
-            Ok(Lane { site, queue, maps: Mutex::default(), programs: Programs::new(f), rings: Rings::new() })
+            let programs = idle::take(&site).unwrap_or_else(|| Programs::new(f));
+            Ok(Lane { site, queue, maps: Mutex::default(), programs, rings: Rings::new() })
         }
     }
 
@@ -235,7 +240,7 @@ impl Drop for Lane {
     fn drop(&mut self) {
         // Slots are unmapped while there is a queue.
         drop(std::mem::take(&mut self.rings));
-        self.programs.release();
+        drop(self.programs.take());
         // SAFETY: both are ours, and released once. What a release fails with changes nothing here.
         unsafe {
             (self.f.clReleaseCommandQueue)(self.queue);

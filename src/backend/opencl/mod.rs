@@ -2,8 +2,10 @@
 //!
 //! The driver's functions are found at the first use (`driver`), and with them the devices (`devices`).
 //! A `cl_mem` is asked what it is (`buffer`), and its device what it is like (`site`); what is done in its
-//! context is done on a queue of our own (`lane`), of whose commands `events` tell, in the order that the caller's queues ask for (`order`). The
-//! two sides of a job (`ends`) say which ways it can take (`ways`):
+//! context is done on a queue of our own (`lane`), of whose commands `events` tell, in the order that the caller's
+//! queues ask for (`order`). The queue goes with the last call and the last result there; programs that were loaded
+//! for the context are kept for about a second more (`idle`), since whoever converts in a loop and keeps no result
+//! would load them each time. The two sides of a job (`ends`) say which ways it can take (`ways`):
 //!
 //! - Runs and rectangles of bytes are copied by the driver (`direct`), unless the device works in the host's
 //!   memory.
@@ -21,6 +23,7 @@ mod direct;
 mod driver;
 mod ends;
 mod events;
+mod idle;
 mod lane;
 mod map;
 mod native;

@@ -1,5 +1,6 @@
-//! Programs, one for each kernel, built when it is first used. A context has its own; what a device's
-//! compiler made of the first is what the others get, and what it refused is refused again without it.
+//! Programs, one for each kernel, built when it is first used. A context has its own, also while nobody works there
+//! for a moment ([`super::idle`]); what a device's compiler made of the first is what the others get, and what it
+//! refused is refused again without it.
 
 use std::alloc::Layout;
 use std::ffi::c_char;
@@ -25,7 +26,7 @@ type Compiled = Result<Option<Vec<u8>>>;
 /// that cannot be had back from a failure.
 static COMPILED: Mutex<Vec<((usize, Kernel), Compiled)>> = Mutex::new(Vec::new());
 
-/// The programs of a context and a device.
+/// The programs of a context and a device, which keep the context alive and are released when this is dropped.
 pub struct Programs {
     f: &'static Functions,
     built: Mutex<Vec<(Kernel, Built)>>,
@@ -78,8 +79,15 @@ impl Programs {
         Ok(Locked { _built: built, kernel: handle })
     }
 
-    /// Lets all of them go.
-    pub fn release(&mut self) {
+    /// All of them, for another lane of the context and device; None: none was used.
+    pub fn take(&self) -> Option<Programs> {
+        let built = std::mem::take(&mut *self.built.lock().unwrap_or_else(PoisonError::into_inner));
+        (!built.is_empty()).then(|| Programs { f: self.f, built: Mutex::new(built) })
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
         for (_, built) in self.built.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // SAFETY: both are ours, and released once; commands that use them keep them.
             unsafe {
