@@ -16,6 +16,7 @@ mod isa;
 mod kernel;
 pub(super) mod pages;
 mod split;
+mod streak;
 mod stream;
 mod system;
 pub(super) mod threads;
@@ -40,9 +41,10 @@ pub struct Host;
 pub const DEVICE: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
 
 /// Bytes below which one thread does a job by itself, whatever it is.
-pub const ONE_THREAD: u64 = one_thread(false);
+pub const ONE_THREAD: u64 = split::AWAKE as u64;
 
-/// Bytes below which one thread does a job by itself: a plain copy of runs, or anything else.
+/// Bytes below which no thread is woken for a job: a plain copy of runs, or anything else.
+#[allow(dead_code, reason = "only OpenCL divides such jobs in another way")]
 pub const fn one_thread(in_runs: bool) -> u64 {
     split::PARALLEL[!in_runs as usize] as u64
 }

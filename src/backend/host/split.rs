@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::streak::Streak;
 use super::threads;
 use super::walk::{Kernel, PerAxis, walk};
 use crate::layout::Axis;
@@ -9,8 +10,12 @@ use crate::layout::Axis;
 /// Bytes of the destination from which on a second thread pays for being woken, which takes as long as
 /// copying a megabyte: of plain copies, and of jobs that do more with each byte.
 pub const PARALLEL: [i64; 2] = [16 << 20, 4 << 20];
+/// The same for threads that are awake anyway, of which two are worth it from there on.
+pub const AWAKE: i64 = 512 << 10;
 /// Bytes of a part: small enough to make up for threads that are not equally fast.
 const PART: i64 = 512 << 10;
+/// The same where a job has few of those.
+const PART_OF_SMALL: i64 = 128 << 10;
 /// Elements of a piece that is worth being read by itself.
 const PIECE: i64 = 64;
 /// Bytes of a cache line.
@@ -32,17 +37,25 @@ pub unsafe fn run(
     let steps = kernel.steps();
     let in_order = axes.last().is_some_and(|inner| (inner.source, inner.destination) == steps);
     let plain = in_order && steps.0 == steps.1;
+    if bytes < AWAKE || limit == 1 {
+        // SAFETY: the caller's.
+        return unsafe { walk(axes, start, kernel) };
+    }
+    let mut streak = Streak::begin();
+    let is_large = bytes >= PARALLEL[usize::from(!plain)];
+    let (part, most) =
+        if is_large { (PART, usize::MAX) } else { (PART_OF_SMALL, (bytes / AWAKE) as usize * 2) };
     let threads = match limit {
-        _ if bytes < PARALLEL[usize::from(!plain)] => 1,
-        0 => threads::available(),
-        limit => threads::available().min(limit as usize),
+        _ if !is_large && !streak.is_long() => 1,
+        0 => threads::available().min(most),
+        limit => threads::available().min(most).min(limit as usize),
     };
     if threads < 2 {
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
     }
     let most = if plain { i64::MAX } else { threads as i64 * kernel.parts() };
-    let wanted = (bytes / PART).min(most).max(threads as i64);
+    let wanted = (bytes / part).min(most).max(threads as i64);
     // Of the axes that have enough for everybody the one that is furthest from innermost on both sides, so
     // that parts keep what follows in memory whole, and the outermost of such; else the longest. What is
     // innermost in the source is cut into long pieces only: short ones would read a part of each line.
@@ -72,7 +85,7 @@ pub unsafe fn run(
     let part = up(up(axis.extent, wanted), granule) * granule;
     let parts = up(axis.extent - first, part);
     let kept = AtomicBool::new(true);
-    threads::run(threads, parts as usize, &|index| {
+    let waited = threads::run(threads, parts as usize, &|index| {
         if !kept.load(Ordering::Relaxed) {
             return;
         }
@@ -92,6 +105,7 @@ pub unsafe fn run(
             kept.store(false, Ordering::Relaxed);
         }
     });
+    streak.helped(waited);
     kept.into_inner()
 }
 

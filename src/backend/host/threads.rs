@@ -19,17 +19,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Runs `task(0)` to `task(tasks - 1)`, each once, on the calling thread and on at most `threads - 1`
-/// others, and returns when all are done. A panic of a task comes out here.
+/// others, and returns when all are done: how long it has waited for others at the end. A panic of a task comes
+/// out here.
 ///
 /// Handing a task out costs a lock: it should be worth ten microseconds or more. A task must not fork.
-pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Duration {
     let helpers = threads.min(tasks).saturating_sub(1).min(MAX_WORKERS);
     if helpers > 0
         && let Some(pool) = pool()
     {
-        pool.run(helpers, tasks, task);
+        pool.run(helpers, tasks, task)
     } else {
         (0..tasks).for_each(task);
+        Duration::ZERO
     }
 }
 
@@ -57,7 +59,7 @@ pub fn available() -> usize {
     if processors == 1 {
         return 1;
     }
-    let now = seconds();
+    let now = nanoseconds() / 1_000_000_000;
     let found = FOUND.load(Ordering::Relaxed);
     let (second, for_processors, threads) =
         (found >> (2 * FIELD), (found >> FIELD) as usize & MAX, found as usize & MAX);
@@ -86,18 +88,18 @@ fn processors() -> usize {
     usize::MAX
 }
 
-/// Seconds since some time.
-fn seconds() -> u64 {
+/// Since some time.
+pub fn nanoseconds() -> u64 {
     #[cfg(unix)]
     {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the time is written to a place of ours.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-        now.tv_sec as u64
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
     #[cfg(not(unix))]
     {
-        std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs())
+        std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64)
     }
 }
 
@@ -106,7 +108,7 @@ const MAX_WORKERS: usize = 255;
 /// Room for a kernel's tiles, and for the thread-local storage of a large program.
 const STACK_BYTES: usize = 512 << 10;
 /// How long a thread that has just worked looks for more before it sleeps: about what waking it costs.
-const SPIN: Duration = Duration::from_micros(20);
+pub const SPIN: Duration = Duration::from_micros(20);
 /// How many sleepers a thread wakes at once; those wake more.
 const CALLS: usize = 2;
 
@@ -225,7 +227,7 @@ impl Pool {
         (0..calls).for_each(|_| self.work.notify_one());
     }
 
-    fn run(&'static self, helpers: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+    fn run(&'static self, helpers: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Duration {
         self.hire(helpers);
         // SAFETY: only the lifetime changes. The reference is called by those who took a task of the
         // job; this function takes the job off the list when no task is left and nobody runs one, and
@@ -234,7 +236,8 @@ impl Pool {
         let mut state = self.lock();
         if state.jobs.try_reserve(1).is_err() {
             drop(state);
-            return (0..tasks).for_each(task);
+            (0..tasks).for_each(task);
+            return Duration::ZERO;
         }
         state.last_id += 1;
         let id = state.last_id;
@@ -254,14 +257,15 @@ impl Pool {
                 job.take()
             });
         }
-        if let Some(panic) = self.finish(id) {
+        let since = Instant::now();
+        if let Some(panic) = self.finish(id, since) {
             resume_unwind(panic);
         }
+        since.elapsed()
     }
 
     /// Waits until nobody runs a task of a job, of which none is left, and takes it off the list.
-    fn finish(&self, id: u64) -> Option<Panic> {
-        let since = Instant::now();
+    fn finish(&self, id: u64, since: Instant) -> Option<Panic> {
         let mut state = self.lock();
         loop {
             let position = state.jobs.iter().position(|job| job.id == id)?;
@@ -469,6 +473,7 @@ extern "C" fn in_child() {
     // SAFETY: the child has one thread, this one, and it came here from fork, which tasks do not call.
     unsafe { POOL.0.get().write(Pool::new()) };
     super::pages::in_child();
+    super::streak::in_child();
 }
 
 /// Sees to it that children start anew; false: not yet, or not possible.
