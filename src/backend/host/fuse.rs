@@ -174,8 +174,8 @@ pub struct Matrices<'a> {
     pub spread: bool,
 }
 
-/// Where the last element of a source starts whose first one is there, if there is nothing else between its lowest
-/// and its highest.
+/// Where a source ends whose first element is there, if there is nothing else between its lowest element and its
+/// highest.
 fn end_of(axes: &[Axis], start: i64, step: i64) -> Option<i64> {
     let (mut lowest, mut highest, mut elements) = (start, start + step, 1);
     for axis in axes {

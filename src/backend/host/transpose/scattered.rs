@@ -269,14 +269,16 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
 /// what all of them start from, and what goes from tile to tile in the instruction that reads.
 #[inline(always)]
 fn by_itself(address: *const u8) -> *const u8 {
-    let mut address = address;
-    #[cfg(not(miri))]
-    // SAFETY: no instruction.
-    unsafe {
-        std::arch::asm!("/* {} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags));
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let computed;
+        // SAFETY: there is no instruction.
+        unsafe {
+            std::arch::asm!("/* {} */", inlateout(reg) address => computed, options(pure, nomem, nostack, preserves_flags));
+        }
+        computed
     }
-    #[cfg(miri)]
-    std::hint::black_box(&mut address);
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     address
 }
 
