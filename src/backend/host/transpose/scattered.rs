@@ -274,7 +274,11 @@ fn by_itself(address: *const u8) -> *const u8 {
         let computed;
         // SAFETY: there is no instruction.
         unsafe {
-            std::arch::asm!("/* {} */", inlateout(reg) address => computed, options(pure, nomem, nostack, preserves_flags));
+            std::arch::asm!(
+                "/* {} */",
+                inlateout(reg) address => computed,
+                options(pure, readonly, nostack, preserves_flags)
+            );
         }
         computed
     }
