@@ -12,6 +12,9 @@ use crate::layout::Axis;
 /// The most rows, or columns, of a matrix.
 pub const MOST: usize = 768;
 
+/// An index that no axis has.
+const NONE: usize = 63;
+
 /// The rows or the columns of a matrix.
 struct Lines<'a> {
     /// Where each one starts, from the first. Elsewhere, for what is returned is copied.
@@ -24,18 +27,20 @@ struct Lines<'a> {
     step: usize,
     /// Whether it was taken whole.
     whole: bool,
-    /// The highest of the offsets.
-    highest: i64,
 }
 
+/// What is written at once.
+const FOUR: usize = 4;
+type Four = [isize; FOUR];
+
 /// With what is written beyond the last line.
-type Room = [MaybeUninit<isize>; MOST + 4];
+type Room = [MaybeUninit<isize>; MOST + FOUR];
 
 impl<'a> Lines<'a> {
     /// One.
     fn new(offsets: &'a mut Room) -> Lines<'a> {
         offsets[0].write(0);
-        Lines { offsets, len: 1, cut: 0, block: 1, step: 1, whole: true, highest: 0 }
+        Lines { offsets, len: 1, cut: 0, block: 1, step: 1, whole: true }
     }
 
     /// Takes an axis, or blocks of it where that would be more than about `wanted` lines. `start` is its
@@ -53,46 +58,28 @@ impl<'a> Lines<'a> {
             self.block = (axis.extent + parts - 1) / parts;
             self.whole = parts == 1;
         }
-        self.highest += (self.block - 1) * start.max(0);
-        self.repeat(start as isize, self.block as usize);
+        self.len = self.step * self.block as usize;
+        assert!(self.len <= MOST);
+        // SAFETY: there is room for so many and four more, and as many are written.
+        unsafe { repeat(self.offsets.as_mut_ptr().cast(), self.step, start as isize, self.len) };
     }
 
-    /// Adds the lines of `count - 1` more steps of an axis, four at a time: those that are too many are lines of
-    /// the next step, or left behind the last one.
+    /// The axis that goes on in the destination where the last one ends, or [`NONE`]. They are by falling step there.
     #[inline(always)]
-    fn repeat(&mut self, start: isize, count: usize) {
-        const FOUR: usize = 4;
-        let step = self.len;
-        self.len = step * count;
-        // One check for all of them.
-        let offsets = &mut self.offsets[..self.len + FOUR];
-        if step == 1 {
-            // Where one starts is what the first starts from, 0, and so many steps.
-            offsets.iter_mut().zip(0..).for_each(|(offset, index)| {
-                offset.write(start * index);
-            });
-            return;
+    fn next_row(&self, axes: &[Axis]) -> usize {
+        let end = axes[self.cut].destination.wrapping_mul(axes[self.cut].extent);
+        match self.cut.checked_sub(1) {
+            Some(next) if self.whole && axes[next].destination == end => next,
+            _ => NONE,
         }
-        let (mut at, mut by) = (step, start);
-        while at < step * count {
-            let mut line = 0;
-            while line < step {
-                // SAFETY: lines up to four after the last one of a step are written, and there is room for them.
-                unsafe {
-                    let from = offsets.as_ptr().add(line).cast::<[isize; FOUR]>().read();
-                    offsets
-                        .as_mut_ptr()
-                        .add(at + line)
-                        .cast::<[isize; FOUR]>()
-                        .write(from.map(|line| line + by));
-                }
-                line += FOUR;
-            }
-            (at, by) = (at + step, by + start);
-        }
-        for after in &mut offsets[step * count..] {
-            after.write(0);
-        }
+    }
+
+    /// The axis that goes on in the source where the last one ends, or [`NONE`].
+    #[inline(always)]
+    fn next_column(&self, axes: &[Axis]) -> usize {
+        let end = axes[self.cut].source.wrapping_mul(axes[self.cut].extent);
+        let next = if self.whole { axes.iter().position(|axis| axis.source == end) } else { None };
+        next.unwrap_or(NONE)
     }
 
     /// Those of a number of steps of the last axis.
@@ -114,6 +101,44 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// Adds the lines of more steps of an axis until there are `len`, four at a time: those that are too many are lines of
+/// the next step, which is written later, or left behind the last one. By itself, for it needs all registers.
+///
+/// # Safety
+/// The first `step` are written, and so are four more; there is room for `len` and four more.
+#[inline(never)]
+unsafe fn repeat(offsets: *mut isize, step: usize, start: isize, len: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        if step == 1 {
+            // Where one starts is what the first starts from, 0, and so many steps.
+            let mut lines = [0, 1, 2, 3].map(|index| start.wrapping_mul(index));
+            let mut to = 0;
+            while to < len {
+                offsets.add(to).cast::<Four>().write(lines);
+                lines = lines.map(|line| line.wrapping_add(start.wrapping_mul(FOUR as isize)));
+                to += FOUR;
+            }
+        } else {
+            let mut line = (step - 1) & !(FOUR - 1);
+            loop {
+                let mut lines = offsets.add(line).cast::<Four>().read();
+                let mut to = line + step;
+                while to < len {
+                    lines = lines.map(|line| line.wrapping_add(start));
+                    offsets.add(to).cast::<Four>().write(lines);
+                    to += step;
+                }
+                if line == 0 {
+                    break;
+                }
+                line -= FOUR;
+            }
+        }
+        offsets.add(len).cast::<Four>().write([0; FOUR]);
+    }
+}
+
 /// The rows of a matrix, in blocks that are alike.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
@@ -125,8 +150,6 @@ pub struct Rows<'a> {
     pub next: isize,
     /// How many rows the last block has.
     pub last: usize,
-    /// The highest of the offsets.
-    pub highest: isize,
 }
 
 impl<'a> Rows<'a> {
@@ -145,10 +168,22 @@ pub struct Matrices<'a> {
     /// The axes along which they lie.
     pub outer: &'a [Axis],
     /// Where the source ends, if there is nothing else between its first element and its last: what follows a
-    /// row may be read then.
+    /// row may be read then. Only looked for where rows are short.
     pub end: Option<i64>,
     /// Whether what is read is asked for a block ahead, as something is written.
     pub spread: bool,
+}
+
+/// Where a source ends whose first element is there, if there is nothing else between its lowest element and its
+/// highest.
+fn end_of(axes: &[Axis], start: i64, step: i64) -> Option<i64> {
+    let (mut lowest, mut highest, mut elements) = (start, start + step, 1);
+    for axis in axes {
+        elements *= axis.extent;
+        let reach = (axis.extent - 1) * axis.source;
+        (lowest, highest) = (lowest + reach.min(0), highest + reach.max(0));
+    }
+    (highest - lowest == elements * step).then_some(highest)
 }
 
 /// What matrices are wanted.
@@ -189,39 +224,29 @@ pub fn each_matrix(
     // Blocks are half as long again at most.
     let most = |wanted: usize| wanted.min(MOST * 2 / 3);
     let (most_rows, most_columns) = (most(reach.rows), most(reach.columns));
-    // Of axes longer than 1 there are fewer than bits that count elements.
-    let mut taken = 1u64 << inner | 1 << near;
-    let mut rooms: [Room; 2] = [const { [const { MaybeUninit::uninit() }; MOST + 4] }; 2];
+    let mut rooms: [Room; 2] = [const { [const { MaybeUninit::uninit() }; MOST + FOUR] }; 2];
     let [row_room, column_room] = &mut rooms;
     let mut rows = Lines::new(row_room);
     rows.take(inner, &axes[inner], axes[inner].source, most_rows);
     let mut columns = Lines::new(column_room);
     columns.take(near, &axes[near], axes[near].destination, most_columns);
+    // A bit for each axis. Of axes longer than 1 there are fewer than bits that count elements.
+    let mut taken = 1u64 << NONE | 1 << inner | 1 << near;
     // The axes that follow one another in the destination make rows, those in the source columns.
+    let (mut row, mut column) = (rows.next_row(axes), columns.next_column(axes));
     loop {
-        let is_free = |index: &usize| taken >> index & 1 == 0;
-        let next_row = rows.cut.checked_sub(1).filter(is_free).filter(|index| {
-            let last = &axes[rows.cut];
-            rows.whole && axes[*index].destination == last.destination * last.extent
-        });
-        let next_column = if columns.whole {
-            let last = &axes[columns.cut];
-            let end = last.source * last.extent;
-            (0..axes.len()).find(|index| axes[*index].source == end && is_free(index))
+        let is_free = |index: usize| taken >> index & 1 == 0;
+        // An axis may be both: what is short has it.
+        if is_free(row) && (reach.rows_first || rows.len <= columns.len || !is_free(column)) {
+            taken |= 1 << row;
+            rows.take(row, &axes[row], axes[row].source, most_rows);
+            row = rows.next_row(axes);
+        } else if is_free(column) {
+            taken |= 1 << column;
+            columns.take(column, &axes[column], axes[column].destination, most_columns);
+            column = columns.next_column(axes);
         } else {
-            None
-        };
-        match (next_row, next_column) {
-            // An axis may be both: what is short has it.
-            (Some(index), next) if next.is_none() || reach.rows_first || rows.len <= columns.len => {
-                taken |= 1 << index;
-                rows.take(index, &axes[index], axes[index].source, most_rows);
-            }
-            (_, Some(index)) => {
-                taken |= 1 << index;
-                columns.take(index, &axes[index], axes[index].destination, most_columns);
-            }
-            _ => break,
+            break;
         }
     }
     let all_rows = rows.step as i64 * axes[rows.cut].extent;
@@ -231,24 +256,18 @@ pub fn each_matrix(
         return None;
     }
     let mut outer = PerAxis::new();
-    // From the first element to the last, and how many there are.
-    let (mut lowest, mut highest, mut elements) = (start.0, start.0 + axes[near].source, 1);
     for (index, axis) in axes.iter().enumerate() {
-        elements *= axis.extent;
-        let reach = (axis.extent - 1) * axis.source;
-        (lowest, highest) = (lowest + reach.min(0), highest + reach.max(0));
         if taken >> index & 1 == 0 {
             outer.push(*axis);
         }
     }
-    let end = (highest - lowest == elements * axes[near].source).then_some(highest);
+    let end = if columns.len < reach.alone { end_of(axes, start.0, axes[near].source) } else { None };
     let blocks = rows.blocks(axes);
     let rows = Rows {
         offsets: rows.of(rows.block),
         blocks: blocks as usize,
         next: (axes[rows.cut].source * rows.block) as isize,
         last: rows.of(rows.steps(axes, blocks - 1)).len(),
-        highest: rows.highest as isize,
     };
     let matrices =
         Matrices { rows, columns: columns.of(columns.block), outer: &outer, end, spread: reach.spread };

@@ -53,6 +53,32 @@ impl Move {
         self.how == How::Streamed && cfg!(target_arch = "x86_64") && dense && n * self.size >= LONG_ROW
     }
 
+    /// Writes rows around the caches.
+    ///
+    /// # Safety
+    /// As [`Kernel::rows`].
+    #[inline(never)]
+    unsafe fn rows_around(
+        &self,
+        (source, from): (*const u8, Steps),
+        (destination, to): (*mut u8, Steps),
+        n: usize,
+        count: usize,
+    ) {
+        for row in 0..count as isize {
+            // SAFETY: as the caller says.
+            unsafe {
+                let (source, destination) = (source.offset(row * from.row), destination.offset(row * to.row));
+                match self.copy {
+                    Some(copy) if from.element != to.element => {
+                        self.row_around(copy, source, from.element, destination, n)
+                    }
+                    _ => stream::copy(source, destination, n * self.size),
+                }
+            }
+        }
+    }
+
     /// Writes a row whose elements do not follow each other in the source.
     ///
     /// # Safety
@@ -117,16 +143,7 @@ impl Kernel for Move {
             let source = self.sides.source.offset(from.0 as isize);
             let destination = self.sides.destination.offset(to.0 as isize);
             if self.streams(from.1, to.1, n) {
-                for row in 0..count as isize {
-                    let (source, destination) =
-                        (source.offset(row * from_steps.row), destination.offset(row * to_steps.row));
-                    match self.copy {
-                        Some(copy) if from.1 != to.1 => {
-                            self.row_around(copy, source, from_steps.element, destination, n)
-                        }
-                        _ => stream::copy(source, destination, n * self.size),
-                    }
-                }
+                self.rows_around((source, from_steps), (destination, to_steps), n, count);
             } else if let Some(copy) = self.copy {
                 copy(source, from_steps, destination, to_steps, n, count);
             } else {

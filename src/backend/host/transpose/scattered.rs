@@ -57,11 +57,21 @@ fn of_size<const SIZE: usize>(isa: Isa) -> ScatteredFn {
     }
 }
 
+/// Transposes a block in each of some matrices. By itself, for it needs all registers.
+type BlockFn<const SIZE: usize> = unsafe fn(&Block<SIZE>, &mut Places);
+
 /// # Safety
 /// As [`ScatteredFn`].
 unsafe fn baseline<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) {
     // SAFETY: the caller's.
-    unsafe { scattered::<V, SIZE>(matrix, how) }
+    unsafe { scattered::<SIZE>(matrix, how, baseline_block::<V, SIZE>) }
+}
+
+/// # Safety
+/// As [`baseline`].
+unsafe fn baseline_block<V: Vector, const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
+    // SAFETY: the caller's.
+    unsafe { block.transpose::<V>(places) }
 }
 
 /// # Safety
@@ -70,7 +80,16 @@ unsafe fn baseline<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) {
 #[target_feature(enable = "avx2")]
 unsafe fn avx2<const SIZE: usize>(matrix: &Scattered, how: How) {
     // SAFETY: the caller's.
-    unsafe { scattered::<x86::Avx2, SIZE>(matrix, how) }
+    unsafe { scattered::<SIZE>(matrix, how, avx2_block::<SIZE>) }
+}
+
+/// # Safety
+/// As [`avx2`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
+    // SAFETY: the caller's.
+    unsafe { block.transpose::<x86::Avx2>(places) }
 }
 
 /// # Safety
@@ -79,7 +98,16 @@ unsafe fn avx2<const SIZE: usize>(matrix: &Scattered, how: How) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<const SIZE: usize>(matrix: &Scattered, how: How) {
     // SAFETY: the caller's.
-    unsafe { scattered::<x86::Avx512, SIZE>(matrix, how) }
+    unsafe { scattered::<SIZE>(matrix, how, avx512_block::<SIZE>) }
+}
+
+/// # Safety
+/// As [`avx512`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
+    // SAFETY: the caller's.
+    unsafe { block.transpose::<x86::Avx512>(places) }
 }
 
 /// Bytes of the rows and columns that go straight to the destination: their lines stay in the first cache.
@@ -133,20 +161,44 @@ const fn reaches(size: usize) -> [Reach; 3] {
 }
 
 /// # Safety
-/// As [`baseline`]; the processor has the instructions.
+/// As [`ScatteredFn`]; the processor has the instructions of `transpose`.
 #[inline(always)]
-unsafe fn scattered<V: Vector, const SIZE: usize>(scattered: &Scattered, how: How) {
+unsafe fn scattered<const SIZE: usize>(scattered: &Scattered, how: How, transpose: BlockFn<SIZE>) {
     let Scattered { source, destination, matrices, end, far } = *scattered;
     let Matrices { ref rows, columns, outer, .. } = *matrices;
     // Only some processors write around their caches.
     let streams = cfg!(target_arch = "x86_64") && how == How::Streamed;
-    let clashes = || columns.len() > 8 && columns[1..=8].iter().any(|column| column % CLASHING == 0);
+    let mut at = PerAxis::new();
+    if !streams && !clash(columns) {
+        for index in 0..rows.blocks {
+            let block = Block::<SIZE>::of(rows, index, columns, end, far);
+            // SAFETY: the caller's.
+            unsafe {
+                let source = source.offset(index as isize * rows.next);
+                let to = destination.add(index * rows.offsets.len() * SIZE);
+                transpose(&block, &mut Places::new(outer, source, to, &mut at));
+            }
+        }
+        return;
+    }
+    // SAFETY: the caller's.
+    unsafe { by_a_buffer::<SIZE>(scattered, streams, transpose) }
+}
+
+/// Whether columns push each other out of the first cache.
+#[inline(always)]
+fn clash(columns: &[isize]) -> bool {
+    columns.len() > 8 && columns[1..=8].iter().any(|column| column % CLASHING == 0)
+}
+
+/// # Safety
+/// As [`scattered`].
+#[inline(never)]
+unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, transpose: BlockFn<SIZE>) {
+    let Scattered { source, destination, matrices, end, far } = *scattered;
+    let Matrices { ref rows, columns, outer, .. } = *matrices;
     let mut room = [const { MaybeUninit::uninit() }; MOST];
-    let staged = if streams || clashes() {
-        Staged::new(rows.offsets.len() * SIZE, columns.len(), streams, &mut room)
-    } else {
-        None
-    };
+    let staged = Staged::new(rows.offsets.len() * SIZE, columns.len(), streams, &mut room);
     // Whether what is read next is asked for as something is written.
     let spread = matrices.spread && streams && staged.is_some();
     // What is staged is done matrix by matrix, else the same of each of them together.
@@ -187,7 +239,7 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(scattered: &Scattered, how: Ho
                             (staged.stage.start().add(LINE), &staged.columns[done..done + count])
                         });
                         let block = Block::<SIZE>::of(rows, index, starts, end, far && !spread);
-                        block.transpose::<V>(&mut Places::new(together, source, into, &mut at_together));
+                        transpose(&block, &mut Places::new(together, source, into, &mut at_together));
                         if let Some(staged) = &staged {
                             let ends = (index == 0, index + 1 == rows.blocks);
                             let bytes = block.rows.len() * SIZE;
@@ -211,6 +263,27 @@ unsafe fn scattered<V: Vector, const SIZE: usize>(scattered: &Scattered, how: Ho
     if staged.is_some() && streams {
         fence();
     }
+}
+
+/// The same address, computed before anything is added to it: else the compiler adds to each row that is looked up
+/// what all of them start from, and what goes from tile to tile in the instruction that reads.
+#[inline(always)]
+fn by_itself(address: *const u8) -> *const u8 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let computed;
+        // SAFETY: there is no instruction.
+        unsafe {
+            std::arch::asm!(
+                "/* {} */",
+                inlateout(reg) address => computed,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        computed
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    address
 }
 
 /// Where matrices are that are alike. No closure: one that is not inlined has the baseline's instructions.
@@ -334,10 +407,10 @@ struct Block<'a, const SIZE: usize> {
 impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[inline(always)]
     fn of(rows: &Rows<'a>, index: usize, columns: &'a [isize], end: Option<*const u8>, far: bool) -> Self {
-        let Rows { offsets, blocks, next, highest, .. } = *rows;
+        let Rows { offsets, blocks, next, .. } = *rows;
         let rows = rows.of(index);
         let ahead = if index + 1 < blocks { offsets } else { &offsets[..0] };
-        let whole = end.map(|end| end.wrapping_offset(-highest - 16));
+        let whole = end.map(|end| end.wrapping_offset(-rows.iter().fold(0, |a, b| a.max(*b)) - 16));
         Block { rows, columns, ahead, next, far, whole }
     }
 
@@ -386,13 +459,13 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         // SAFETY: the caller's.
         unsafe {
             while row < height {
-                let mut column = 0;
+                let (mut column, mut from) = (0, source);
                 while column < width {
                     if FAR && column * SIZE % LINE < side * SIZE {
                         self.ask(source, row + side, side, column);
                     }
-                    self.square::<V>(source, to, row, column);
-                    column += side;
+                    self.square::<V>(from, to, row, column);
+                    (column, from) = (column + side, from.add(side * SIZE));
                 }
                 row += side;
             }
@@ -422,11 +495,14 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let (height, width) = (self.rows.len(), self.columns.len());
         macro_rules! strip {
             ($vector:ty, $row:expr) => {{
+                // What is left is overlapped, unless it is half of a tile or less.
                 let mut column = first;
-                while column < width {
-                    let at = column.min(width - lane);
-                    self.lanes_down::<$vector, true>(source, to, $row, at, lane);
+                while column + lane / 2 < width {
+                    self.lanes_down::<$vector, true>(source, to, $row, column.min(width - lane), 0, lane);
                     column += lane;
+                }
+                if column < width {
+                    self.lanes_down::<$vector, true>(source, to, $row, width - lane, lane - lane / 2, lane);
                 }
             }};
         }
@@ -461,12 +537,12 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             while row < height {
                 let at = row.min(height - side);
                 if !is_whole {
-                    self.lanes_down::<V, false>(source, to, at, 0, width);
+                    self.lanes_down::<V, false>(source, to, at, 0, 0, width);
                 } else if width > lane / 2 {
-                    self.lanes_down::<V, true>(source, to, at, 0, width);
+                    self.lanes_down::<V, true>(source, to, at, 0, 0, width);
                 } else {
                     // Half of the work.
-                    self.lanes_down::<V, true>(source, to, at, 0, width.min(lane / 2));
+                    self.lanes_down::<V, true>(source, to, at, 0, 0, width.min(lane / 2));
                 }
                 row += side;
             }
@@ -546,16 +622,16 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         unsafe { *self.columns.get_unchecked(index) }
     }
 
-    /// Transposes a square as wide as a vector.
+    /// Transposes a square as wide as a vector, whose column is at `from` in the first row.
     ///
     /// # Safety
     /// It is within the matrix, from (row, column) on.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    unsafe fn square<V: Vector>(&self, source: *const u8, to: *mut u8, row: usize, column: usize) {
+    unsafe fn square<V: Vector>(&self, from: *const u8, to: *mut u8, row: usize, column: usize) {
         let n = 16 / SIZE;
         // SAFETY: rows and columns stay below LANES * n.
         unsafe {
-            let from = source.add(column * SIZE);
+            let from = by_itself(from);
             let rows = self.rows.as_ptr().add(row);
             let mut tile = [[MaybeUninit::<V>::uninit(); 16]; 4];
             for lane in 0..V::LANES {
@@ -583,8 +659,8 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         }
     }
 
-    /// Transposes some columns, at most as many as a lane has elements, of as many rows as a vector has.
-    /// `WHOLE`: a whole lane may be read of each row.
+    /// Transposes some columns, at most as many as a lane has elements, of as many rows as a vector has: of `count`
+    /// columns those from `first` on. `WHOLE`: a whole lane may be read of each row.
     ///
     /// # Safety
     /// They are within the matrix, from (row, column) on.
@@ -595,12 +671,13 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         to: *mut u8,
         row: usize,
         column: usize,
+        first: usize,
         count: usize,
     ) {
         let n = 16 / SIZE;
         // SAFETY: rows stay below LANES * n, columns below theirs.
         unsafe {
-            let from = source.add(column * SIZE);
+            let from = by_itself(source.add(column * SIZE));
             let rows = self.rows.as_ptr().add(row);
             let vectors = sixteen!(INDEX => {
                 let first = load_lane::<V::Lane, WHOLE>(from.offset(*rows.add(INDEX % n)), count * SIZE);
@@ -614,7 +691,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             let vectors = turn::<V, SIZE>(vectors);
             let to = to.add(row * SIZE);
             for index in 0..n {
-                if index < count {
+                if (first..count).contains(&index) {
                     vectors[index].store(to.offset(self.column(column + index)));
                 }
             }
@@ -637,7 +714,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let n = 16 / SIZE;
         // SAFETY: columns stay below LANES * n, rows below theirs.
         unsafe {
-            let from = source.add(column * SIZE);
+            let from = by_itself(source.add(column * SIZE));
             let rows = self.rows.as_ptr().add(row);
             let vectors = sixteen!(INDEX => V::load(from.offset(*rows.add((INDEX % n).min(count - 1)))));
             let vectors = turn::<V, SIZE>(vectors);
