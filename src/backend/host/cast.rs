@@ -485,9 +485,9 @@ macro_rules! decode_table {
 
 compiled! { baseline super::decode }
 #[cfg(target_arch = "x86_64")]
-compiled! { avx2 x86::decode, "avx2,f16c,fma,bmi2" with_f16c }
+compiled! { avx2 x86::decode, "avx2,f16c,fma,bmi2" with_avx2 }
 #[cfg(target_arch = "x86_64")]
-compiled! { avx512 x86::decode, "avx2,f16c,fma,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi" with_f16c }
+compiled! { avx512 x86::decode, "avx2,f16c,fma,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi" with_avx2 }
 
 /// What a row can be cast to: the reals and [`Odd`].
 trait Output: Copy {}

@@ -21,11 +21,13 @@ pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size
 #[cfg(test)]
 pub use self::stage::STAGE;
 pub use self::stage::Stage;
+#[cfg(test)]
+pub use self::strips::MOST_COLUMNS;
 pub use self::strips::{Ahead, Block, each_piece};
 use super::isa::Isa;
-use super::stream::{LINE, fence, prefetch, write_around};
+use super::stream::{LINE, fence, prefetch, prefetch_to_write, write_around};
 #[cfg(target_arch = "x86_64")]
-use super::stream::{Line, NOTHING, prefetch_to_write, through};
+use super::stream::{Line, through};
 
 /// A matrix to transpose, or a part of one.
 ///
@@ -813,6 +815,8 @@ const BAND: usize = 256;
 const CLASH: isize = 4096;
 /// Bytes of each row of the destination that are put together where such rows clash.
 const RUNS: usize = 512;
+/// Rows of the destination from the one that such a run is written to, to the one that is asked for.
+const RUNS_AHEAD: isize = 8;
 /// Bytes of a matrix from which on that is worth it.
 const CLASHING_FROM: usize = if cfg!(test) { 4 << 10 } else { 64 << 10 };
 /// Rows of the source that start at multiples of so many bytes do where they are asked for long before they are read.
@@ -848,7 +852,9 @@ const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
 /// Whether lines of the destination would be pushed out of the caches before the next tiles complete them.
 #[inline(always)]
 fn clashes(matrix: &Matrix, size: usize) -> bool {
-    matrix.destination_row % CLASH == 0
+    // A square of single bytes has as many rows of the destination as four sets of the first cache have lines.
+    let clash = if size == 1 { CLASH / 4 } else { CLASH };
+    matrix.destination_row % clash == 0
         && matrix.rows * size >= RUNS
         && matrix.rows * matrix.columns * size > CLASHING_FROM
 }
@@ -871,7 +877,9 @@ unsafe fn staged(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool {
                 transpose(&staged, How::Ahead(2 * LINE as isize));
                 for index in 0..columns {
                     let run = stage.start().add(index * pitch);
-                    run.copy_to_nonoverlapping(part.to(size, 0, index), rows * size);
+                    let to = part.to(size, 0, index);
+                    prefetch_to_write(to.wrapping_offset(RUNS_AHEAD * part.destination_row), rows * size);
+                    run.copy_to_nonoverlapping(to, rows * size);
                 }
             }
         }
@@ -920,14 +928,17 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
                 column += count;
             }
         } else if columns * size > NARROW && source_row % CLASH_SMALL != 0 {
-            let block = Block { columns: RUN / size, strip: LINE / size, rows: STREAM_BAND / size };
-            let mut carried = [NOTHING; RUN];
+            let block = match through() {
+                true => Block::of_runs(columns, size, size),
+                false => Block { columns: RUN / size, strip: LINE / size, rows: STREAM_BAND / size },
+            };
             each_piece(matrix, transpose, size, block, &stage, |piece| {
                 let buffer = piece.staged.sub(LINE);
                 let to = matrix.to(size, piece.row, piece.column);
-                buffer.cast::<Line>().write(carried[piece.index]);
+                let carried = stage.carried(piece.index);
+                buffer.cast::<Line>().write(carried.read());
                 write_around(buffer, to, piece.rows * size, piece.ends.0, piece.ends.1);
-                carried[piece.index] = buffer.cast::<Line>().read();
+                carried.write(buffer.cast::<Line>().read());
                 true
             });
         } else {

@@ -7,7 +7,7 @@ use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
-use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, NOTHING};
+use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line};
 use crate::backend::host::transpose::{self, Ahead, Block, How, Matrix, Stage, TransposeFn};
 use crate::backend::host::walk::Kernel;
 
@@ -24,8 +24,8 @@ pub struct CastKernel {
     transpose: Option<(TransposeFn, TransposeFn)>,
     /// Whether the result is written around the caches.
     streams: bool,
-    /// Whether what is read of a transposed one is asked for a block ahead, as something is written.
-    spread: bool,
+    /// Whether a transposed one is read in long runs, and what comes next of it is asked for as something is written.
+    runs: bool,
 }
 
 impl CastKernel {
@@ -51,12 +51,7 @@ impl CastKernel {
             from_bits,
             to_bits,
             streams: in_bytes && stream::pays(bytes),
-            // Where pieces on both sides are about equally long.
-            spread: in_bytes
-                && stream::pays(bytes)
-                && stream::through()
-                && source_size >= 2
-                && (2..=4).contains(&destination_size),
+            runs: in_bytes && stream::pays(bytes) && stream::through(),
         }
     }
 
@@ -104,20 +99,20 @@ impl CastKernel {
     /// first, in the end those before the next, unless there is none.
     ///
     /// # Safety
-    /// As [`Caster::run`]; unless they are the last, they take a line at least.
+    /// As [`Caster::run`]; unless they are the last, they take a line at least. Nobody else uses the one that is carried.
     unsafe fn run_around(
         &self,
         source: *const u8,
         destination: *mut u8,
         n: usize,
-        carried: &mut Line,
+        carried: *mut Line,
         ends: (bool, bool),
     ) -> bool {
         let (source_size, destination_size) = self.caster.sizes();
         let some = stream::MOST / destination_size;
         // SAFETY: as the caller says.
         unsafe {
-            stream::row(destination, destination_size, n, some, carried, ends, |done, count, buffer| {
+            stream::row(destination, destination_size, n, some, &mut *carried, ends, |done, count, buffer| {
                 self.caster.run(source.add(done * source_size), buffer, count)
             })
         }
@@ -133,7 +128,7 @@ impl Kernel for CastKernel {
 
     fn parts(&self) -> i64 {
         // As wide as a block.
-        if self.spread { 4 } else { 8 }
+        if self.runs { 4 } else { 8 }
     }
 
     fn transposes(&self) -> bool {
@@ -223,11 +218,6 @@ const LONGEST_RUN: usize = 256;
 const PIECE: usize = 768;
 /// Elements of the longest piece.
 const LONGEST_PIECE: usize = 512;
-/// The same where lines that are read are asked for a block ahead, as others are written: the run, its elements, the
-/// piece, and its fewest and most elements.
-const SPREAD: (usize, usize, usize, usize, usize) = (2048, 512, 256, 32, 128);
-/// The most columns of a block of which something is kept for the next.
-const CARRIED: usize = 512;
 /// Rows after the one that is read whose lines are asked for.
 const ROWS_AHEAD: isize = 3;
 /// What is transposed of a row before the next rows, in bytes: the widest vector.
@@ -271,7 +261,7 @@ struct Fused<'a> {
     follow: bool,
     streams: bool,
     /// Whether what is read next is asked for as something is written.
-    spread: bool,
+    asks: bool,
 }
 
 /// What comes first.
@@ -290,21 +280,16 @@ enum Order {
 /// Where blocks are put together.
 struct Buffers {
     /// The first step's elements: room for the largest block, with a line after each of its rows. Where they
-    /// are cast before they are transposed, what is transposed at a time follows.
+    /// are cast before they are transposed, what is transposed at a time follows. It carries what did not fill a line of
+    /// each row of the destination.
     block: Stage,
     /// Short rows of the destination.
     rows: Buffer<ROWS>,
-    /// For each row of the destination, what did not fill a line.
-    carried: [Line; CARRIED],
 }
 
 /// How many columns and rows a block of a large matrix has.
-fn run_and_piece(source_size: usize, destination_size: usize, spread: bool) -> (usize, usize) {
+fn run_and_piece(source_size: usize, destination_size: usize) -> (usize, usize) {
     let larger = source_size.max(destination_size);
-    if spread {
-        let (run, longest, piece, least, most) = SPREAD;
-        return (longest.min(run / larger), (piece / destination_size).clamp(least, most));
-    }
     (LONGEST_RUN.min(RUN / larger), LONGEST_PIECE.min(PIECE / destination_size))
 }
 
@@ -333,21 +318,28 @@ impl<'a> Fused<'a> {
         let transpose = kernel.transpose.expect("transposes() says so");
         let (source_size, destination_size) = kernel.caster.sizes();
         let Matrix { rows, columns, .. } = *matrix;
-        let spread = kernel.spread;
-        let (run, piece) = run_and_piece(source_size, destination_size, spread);
+        let (run, piece) = run_and_piece(source_size, destination_size);
         let large = columns >= run && rows >= piece;
+        let runs = kernel.runs && large && rows * destination_size > SEGMENT;
+        // Strips of rows that share few sets of the second cache are not there any more when they are read.
+        let clashes = matrix.source_row % CLASH == 0;
+        let narrows = destination_size < source_size || runs && destination_size == source_size;
         let (strip, block) = match large {
+            _ if runs => {
+                let larger = source_size.max(destination_size);
+                let staged = if narrows || clashes { destination_size } else { source_size };
+                let block = Block::of_runs(columns, larger, staged);
+                (block.columns, block.rows)
+            }
             true => (run, piece),
             false => strip_and_block(source_size, destination_size, rows, columns),
         };
-        let follow = block == rows && matrix.destination_row == (rows * destination_size) as isize;
+        // A block of a large one goes to rows of its own.
+        let follow = !large && block == rows && matrix.destination_row == (rows * destination_size) as isize;
         // Short rows that do not follow each other share their lines with what is between them.
         let streams = kernel.streams && (follow || rows * destination_size > SEGMENT);
-        // Strips of rows that share few sets of the second cache are not there any more when they are read.
-        let clashes = matrix.source_row % CLASH == 0;
-        let in_order = destination_size < source_size || !streams || spread || clashes;
         let order = match large {
-            true if in_order => Order::Cast,
+            true if narrows || clashes || !streams => Order::Cast,
             true => Order::Strips,
             false => Order::Transpose,
         };
@@ -364,7 +356,8 @@ impl<'a> Fused<'a> {
             block,
             follow,
             streams,
-            spread: spread && streams && large,
+            // Of what gets much smaller too much would be asked for with each line that is written.
+            asks: runs && destination_size > 1,
         }
     }
 
@@ -388,11 +381,11 @@ impl<'a> Fused<'a> {
             // SAFETY: as the caller says.
             return unsafe { self.strips(&block) };
         }
-        let mut buffers = Buffers { block, rows: Buffer::new(), carried: [NOTHING; CARRIED] };
+        let mut buffers = Buffers { block, rows: Buffer::new() };
         // What is narrow is read in order; else what comes next is to the right, unless all that is asked
         // for falls on the same sets of the cache.
         let (height, ahead) = match self.strip < columns {
-            _ if self.spread => (rows, 0),
+            _ if self.asks => (rows, 0),
             _ if self.order == Order::Cast => (rows, ROWS_AHEAD * source_row),
             false => (rows, self.block as isize * source_row),
             true if source_row % CLASH == 0 => (self.block, STRIP as isize),
@@ -439,12 +432,11 @@ impl<'a> Fused<'a> {
     /// As [`Fused::run`].
     unsafe fn strips(&self, stage: &Stage) -> bool {
         let block = Block { columns: self.strip, strip: wide() / self.source_size, rows: self.block };
-        let mut carried = [NOTHING; CARRIED];
-        // SAFETY: the caller's.
+        // SAFETY: the caller's; a block has no more columns than there are lines to carry.
         let kept = unsafe {
             transpose::each_piece(self.matrix, self.transpose.0, self.source_size, block, stage, |piece| {
                 let to = self.matrix.to(self.destination_size, piece.row, piece.column);
-                let carried = &mut carried[piece.index];
+                let carried = stage.carried(piece.index);
                 self.kernel.run_around(piece.staged, to, piece.rows, carried, piece.ends)
             })
         };
@@ -465,13 +457,13 @@ impl<'a> Fused<'a> {
         let (size, Matrix { rows, columns, .. }) = (self.destination_size, *part);
         let block = Block { columns: self.strip, strip: 0, rows: self.block };
         let mut next = Ahead::after(self.matrix, self.source_size, &block, left, top);
-        let lines = if self.spread { (rows * self.source_size).div_ceil(LINE) } else { 0 };
+        let lines = if self.asks { (rows * self.source_size).div_ceil(LINE) } else { 0 };
         let (cast, pitch) = (buffers.block.start(), columns * size + LINE);
         // SAFETY: the caller's; a block and what is transposed of it fit the buffer.
         unsafe {
             for row in 0..rows {
                 let from = part.from(self.source_size, row, 0);
-                if !self.spread {
+                if !self.asks {
                     stream::prefetch_bytes(
                         from.wrapping_offset(ahead),
                         (columns * self.source_size) as isize,
@@ -494,10 +486,11 @@ impl<'a> Fused<'a> {
                     Matrix { destination: transposed.add(LINE), destination_row: pitch as isize, ..part };
                 (self.transpose.1)(&staged, How::Cached);
                 for index in 0..part.columns {
-                    let (row, carried) = (transposed.add(index * pitch), &mut buffers.carried[first + index]);
-                    row.cast::<Line>().write(*carried);
+                    let (row, carried) =
+                        (transposed.add(index * pitch), buffers.block.carried(first + index));
+                    row.cast::<Line>().write(carried.read());
                     stream::write_around(row, part.to(size, 0, index), bytes, ends.0, ends.1);
-                    *carried = row.cast::<Line>().read();
+                    carried.write(row.cast::<Line>().read());
                     next.ask(lines);
                 }
             }
@@ -530,15 +523,17 @@ impl<'a> Fused<'a> {
             }
             let from = |index: usize| transposed.add(index * pitch).cast_const();
             if self.streams {
-                let (size, bytes) = (self.destination_size, line * self.destination_size);
+                let size = self.destination_size;
+                // The same way for all blocks of a row, though the last one is shorter.
+                let whole = if self.follow { self.strip * self.block } else { self.block } * size;
                 return (0..lines).all(|index| {
-                    if bytes >= LONG_ROW && stream::through() {
+                    if whole >= LONG_ROW && stream::through() {
                         let (from, to, step) = (from(index), to(index), self.source_size);
                         return stream::in_order(from, step as isize, to, size, line, |done, count, to| {
                             caster.run(from.add(done * step), to, count)
                         });
                     }
-                    let carried = &mut buffers.carried[index];
+                    let carried = buffers.block.carried(index);
                     self.kernel.run_around(from(index), to(index), line, carried, ends)
                 });
             }
@@ -569,15 +564,22 @@ mod tests {
     fn blocks_fit() {
         let sizes = [1, 2, 4, 8, 16];
         for (source_size, destination_size) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
-            for spread in [false, true] {
-                let (run, piece) = run_and_piece(source_size, destination_size, spread);
-                let cast = piece * (run * destination_size + LINE);
-                let transposed = 64 / destination_size * (piece * destination_size + LINE);
-                assert!(cast + transposed <= transpose::STAGE, "{source_size}, {destination_size}");
-                assert!(
-                    run <= CARRIED && piece * destination_size >= LINE,
-                    "{source_size}, {destination_size}"
-                );
+            let (run, piece) = run_and_piece(source_size, destination_size);
+            let mut blocks = vec![(run, piece, destination_size)];
+            for columns in [run, 700, 1024, 1025, 5000] {
+                for staged in [source_size.min(destination_size), destination_size] {
+                    let larger = source_size.max(destination_size);
+                    let block = Block::of_runs(columns, larger, staged);
+                    blocks.push((block.columns, block.rows, staged));
+                }
+            }
+            for (run, piece, staged) in blocks {
+                // Cast, then transposed; or transposed, a strip at a time.
+                let cast = piece * (run * staged + LINE);
+                let transposed = 64 / staged * (piece * staged + LINE);
+                let which = (source_size, destination_size, run, piece);
+                assert!(cast + transposed <= transpose::STAGE, "{which:?}");
+                assert!(run <= transpose::MOST_COLUMNS && piece * destination_size >= LINE, "{which:?}");
             }
         }
         let extents = || (1..70).chain([100, 127, 128, 129, 200, 255, 256, 257, 500, 5000]);

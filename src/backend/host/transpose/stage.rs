@@ -7,13 +7,16 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Bytes of the buffer.
+use super::strips::MOST_COLUMNS;
+use crate::backend::host::stream::{LINE, Line};
+
+/// Bytes of the buffer, without the lines that are carried.
 pub const STAGE: usize = 256 << 10;
 
 /// A buffer that nobody else uses, at a multiple of a line. It is kept when this is dropped.
 pub struct Stage(NonNull<u8>);
 
-const LAYOUT: Layout = match Layout::from_size_align(STAGE, super::LINE) {
+const LAYOUT: Layout = match Layout::from_size_align(STAGE + MOST_COLUMNS * LINE, LINE) {
     Ok(layout) => layout,
     Err(_) => unreachable!(),
 };
@@ -69,6 +72,14 @@ impl Stage {
     #[inline]
     pub fn start(&self) -> *mut u8 {
         self.0.as_ptr()
+    }
+
+    /// A line after all that: what is kept of a row of the destination for the piece of it that comes next. There are
+    /// [`MOST_COLUMNS`].
+    #[inline]
+    pub fn carried(&self, index: usize) -> *mut Line {
+        debug_assert!(index < MOST_COLUMNS);
+        self.start().wrapping_add(STAGE).cast::<Line>().wrapping_add(index)
     }
 }
 
