@@ -187,6 +187,51 @@ fn casts() {
     unsafe { ab_context_release(context) };
 }
 
+/// Transposed casts of results that are written around the caches, whose rows are as long as blocks are, or a little
+/// longer, and start anywhere in a line.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn streamed_casts() {
+    const BYTES: usize = 17 << 20;
+    // Rows, bytes of an element of either side, and where in a line the result starts.
+    const CASES: [(usize, usize, usize, usize); 12] = [
+        (512, 4, 1, 6),
+        (149, 1, 2, 6),
+        (128, 4, 1, 6),
+        (149, 1, 2, 0),
+        (1024, 1, 8, 24),
+        (640, 4, 2, 10),
+        (149, 8, 1, 1),
+        (768, 2, 4, 0),
+        (384, 2, 1, 63),
+        (512, 1, 4, 4),
+        (150, 4, 8, 8),
+        (4097, 1, 2, 2),
+    ];
+    // Signed, unsigned: the numbers are ones that both have.
+    let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
+    let mut random = Random(10);
+    for (rows, from, to, lead) in CASES {
+        let columns = BYTES / to / rows + random.below(64);
+        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
+        let mut source = vec![0; rows * columns * from];
+        for (element, value) in source.chunks_exact_mut(from).zip(noise.iter().cycle()) {
+            element[0] = *value;
+        }
+        let mut want = vec![0; rows * columns * to + lead];
+        for (at, element) in want[lead..].chunks_exact_mut(to).enumerate() {
+            element[0] = noise[(at % rows * columns + at / rows) % noise.len()];
+        }
+        let source = Side { bytes: source, strides: vec![1, columns as i64], byte_offset: 0 };
+        let bytes = vec![0; want.len()];
+        let result = Side { bytes, strides: vec![rows as i64, 1], byte_offset: lead };
+        let shape = [columns as i64, rows as i64];
+        copy(&tensor(&source, &shape, kind(from, 0)), &tensor(&result, &shape, kind(to, 1)), null_mut());
+        let wrong = result.bytes.iter().zip(&want).filter(|(is, want)| is != want).count();
+        assert!(wrong == 0, "{rows} x {columns} of {from} bytes to {to} after {lead}: {wrong} bytes");
+    }
+}
+
 /// Jobs of a megabyte, one right after the other: no thread is woken for the first ones, and others help with those
 /// that follow.
 #[test]
