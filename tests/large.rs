@@ -232,7 +232,7 @@ fn streamed_casts() {
     }
 }
 
-/// Jobs of a megabyte, one right after the other: no thread is woken for the first ones, and others help with those
+/// Jobs of a megabyte, one right after the other: no thread is woken for the first one, and others help with those
 /// that follow.
 #[test]
 #[ignore = "run by jobs_in_a_row, in a process that has nothing else to do"]

@@ -1037,21 +1037,19 @@ mod tests {
         }
     }
 
-    fn all() -> Vec<(Option<Isa>, usize, TransposeFn)> {
-        let mut all = Vec::new();
-        for size in [1, 2, 4, 8, 16] {
-            for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon] {
-                if isa.is_there() {
-                    all.push((Some(isa), size, for_size(isa, size).unwrap()));
-                }
-            }
-        }
-        all.push((None, 1, baseline::<Portable, 1>));
-        all.push((None, 2, baseline::<Portable, 2>));
-        all.push((None, 4, baseline::<Portable, 4>));
-        all.push((None, 8, baseline::<Portable, 8>));
-        all.push((None, 16, baseline::<Portable, 16>));
-        all
+    /// The kernels for elements of a size.
+    type Kernels = (usize, Vec<(Option<Isa>, TransposeFn)>);
+
+    fn all() -> [Kernels; 5] {
+        [of_size::<1>(), of_size::<2>(), of_size::<4>(), of_size::<8>(), of_size::<16>()]
+    }
+
+    fn of_size<const SIZE: usize>() -> Kernels {
+        let sets =
+            [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon].into_iter().filter(|isa| isa.is_there());
+        let mut kernels: Vec<_> = sets.map(|isa| (Some(isa), for_size(isa, SIZE).unwrap())).collect();
+        kernels.push((None, baseline::<Portable, SIZE>));
+        (SIZE, kernels)
     }
 
     /// Buffers, and what the destination should be.
@@ -1078,12 +1076,13 @@ mod tests {
         /// `at_end`: both end where their memory does, else they start there, `shift` bytes on.
         fn check(
             &mut self,
-            (isa, size, transpose): (Option<Isa>, usize, TransposeFn),
+            (size, kernels): &Kernels,
             (rows, columns): (usize, usize),
             gaps: (isize, isize),
             (at_end, shift): (bool, usize),
             how: How,
         ) {
+            let size = *size;
             let place = |memory: &mut Guarded, lines: usize, line: usize, gap: isize| {
                 let step = line + gap.unsigned_abs();
                 let span = (lines - 1) * step + line;
@@ -1098,7 +1097,6 @@ mod tests {
             let (source, destination) = (self.source.bytes(), self.destination.bytes());
             self.expected.clear();
             self.expected.resize(destination.len(), UNTOUCHED);
-            destination.fill(UNTOUCHED);
             for row in 0..rows {
                 for column in 0..columns {
                     let from = from.wrapping_add_signed(row as isize * source_row) + column * size;
@@ -1109,24 +1107,28 @@ mod tests {
             let matrix = Matrix {
                 source: &raw const source[from],
                 source_row,
-                destination: &raw mut destination[to],
+                destination: std::ptr::null_mut(),
                 destination_row,
                 rows,
                 columns,
             };
-            // SAFETY: place() put the matrices within their memory.
-            unsafe { transpose(&matrix, how) };
-            assert!(
-                *destination == self.expected[..],
-                "{isa:?}, {size} bytes, {rows} x {columns}, gaps {gaps:?}, end {at_end}, {shift}, {how:?}"
-            );
+            for (isa, transpose) in kernels {
+                destination.fill(UNTOUCHED);
+                let matrix = Matrix { destination: &raw mut destination[to], ..matrix };
+                // SAFETY: place() put the matrices within their memory.
+                unsafe { transpose(&matrix, how) };
+                assert!(
+                    *destination == self.expected[..],
+                    "{isa:?}, {size} bytes, {rows} x {columns}, gaps {gaps:?}, end {at_end}, {shift}, {how:?}"
+                );
+            }
         }
     }
 
     #[test]
     fn all_small_matrices() {
-        for kernel in all() {
-            let mut case = Case::new(70 * (70 * kernel.1 + 64));
+        let mut case = Case::new(70 * (70 * 16 + 64));
+        for kernels in &all() {
             for rows in 1..=70 {
                 for columns in 1..=70 {
                     if !usize::is_multiple_of(rows * 5 + columns * 3, SKIP) {
@@ -1134,13 +1136,13 @@ mod tests {
                     }
                     let odd = (rows * 7 + columns) as isize % 13;
                     let shape = (rows, columns);
-                    case.check(kernel, shape, (0, 0), (true, 0), How::Cached);
+                    case.check(kernels, shape, (0, 0), (true, 0), How::Cached);
                     if columns % 4 == rows % 4 {
-                        case.check(kernel, shape, (odd, 13 - odd), (true, 0), How::Cached);
-                        case.check(kernel, shape, (-odd - 1, odd), (false, rows % 64), How::Cached);
-                        case.check(kernel, shape, (1, -1 - odd), (true, 0), How::Ahead(128));
-                        case.check(kernel, shape, (odd, 0), (false, columns % 64), How::Streamed);
-                        case.check(kernel, shape, (0, odd), (true, 0), How::Streamed);
+                        case.check(kernels, shape, (odd, 13 - odd), (true, 0), How::Cached);
+                        case.check(kernels, shape, (-odd - 1, odd), (false, rows % 64), How::Cached);
+                        case.check(kernels, shape, (1, -1 - odd), (true, 0), How::Ahead(128));
+                        case.check(kernels, shape, (odd, 0), (false, columns % 64), How::Streamed);
+                        case.check(kernels, shape, (0, odd), (true, 0), How::Streamed);
                     }
                 }
             }
@@ -1149,7 +1151,7 @@ mod tests {
 
     #[test]
     fn nothing_to_do() {
-        for (_, _, transpose) in all() {
+        for (_, transpose) in all().into_iter().flat_map(|(_, kernels)| kernels) {
             for (rows, columns) in [(0, 0), (0, 100), (100, 0)] {
                 for how in [How::Cached, How::Streamed] {
                     let matrix = Matrix {
@@ -1169,16 +1171,16 @@ mod tests {
 
     #[test]
     fn rows_that_share_sets_of_the_caches() {
-        for kernel in all() {
-            let size = kernel.1;
-            let mut case = Case::new(2 << 20);
+        let mut case = Case::new(2 << 20);
+        for kernels in &all() {
+            let size = kernels.0;
             let some = 2 * LINE / size;
             for rows in [RUNS / size, RUNS / size + 5, 2 * RUNS / size + 1] {
                 for columns in [LINE / size, some, some + 3, 2 * some + 16 / size] {
                     let gap = CLASH - (rows * size) as isize;
-                    case.check(kernel, (rows, columns), (3, gap), (true, 0), How::Cached);
-                    case.check(kernel, (rows, columns), (0, -gap), (false, 7), How::Cached);
-                    case.check(kernel, (rows, columns), (-1, gap), (false, 64), How::Ahead(128));
+                    case.check(kernels, (rows, columns), (3, gap), (true, 0), How::Cached);
+                    case.check(kernels, (rows, columns), (0, -gap), (false, 7), How::Cached);
+                    case.check(kernels, (rows, columns), (-1, gap), (false, 64), How::Ahead(128));
                 }
             }
         }
@@ -1186,9 +1188,9 @@ mod tests {
 
     #[test]
     fn long_and_large() {
-        for kernel in all() {
-            let size = kernel.1;
-            let mut case = Case::new(2 << 20);
+        let mut case = Case::new(2 << 20);
+        for kernels in &all() {
+            let size = kernels.0;
             let most = if cfg!(debug_assertions) { 1 << 16 } else { 1 << 20 } / size;
             for thin in (1..=24).chain([31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 256, 300]) {
                 let long = (most / thin).clamp(100, 5000) - 37;
@@ -1196,17 +1198,17 @@ mod tests {
                     continue;
                 }
                 for shape in [(thin, long), (long, thin)] {
-                    case.check(kernel, shape, (0, 0), (true, 0), How::Cached);
-                    case.check(kernel, shape, (0, 0), (true, 0), How::Streamed);
-                    case.check(kernel, shape, (0, 0), (false, 0), How::Streamed);
-                    case.check(kernel, shape, (0, 0), (false, 13), How::Streamed);
+                    case.check(kernels, shape, (0, 0), (true, 0), How::Cached);
+                    case.check(kernels, shape, (0, 0), (true, 0), How::Streamed);
+                    case.check(kernels, shape, (0, 0), (false, 0), How::Streamed);
+                    case.check(kernels, shape, (0, 0), (false, 13), How::Streamed);
                 }
             }
             for shape in [(64, 128), (131, 129), (512 / size + 3, 600), (2100, 512 / size + 9), (4099, 11)] {
                 let gaps = [0, -1, 1, 64 - (shape.0 * size % 64) as isize];
                 for gap in gaps.into_iter().step_by(SKIP.min(3)) {
-                    case.check(kernel, shape, (0, gap), (false, 64), How::Streamed);
-                    case.check(kernel, shape, (gap, gap), (true, 0), How::Cached);
+                    case.check(kernels, shape, (0, gap), (false, 64), How::Streamed);
+                    case.check(kernels, shape, (gap, gap), (true, 0), How::Cached);
                 }
             }
         }
