@@ -4,8 +4,7 @@ A case is one conversion. It is done in rounds, and in each round by everyone on
 another: what one leaves in the caches changes what the next takes by some hundredths. Every ratio is of two
 times of one round, and what is reported is the median of the rounds with its quartiles. A time is a loop of
 at least SAMPLE_NS where one call is shorter: in C for memcpy and arraybridge (helper.c), in Python for NumPy
-and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes. Before
-such a loop with several threads everyone does two calls, so that nobody's threads have to be woken in it.
+and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes.
 Slow peers get fewer rounds. memcpy copies as many bytes as the case reads and writes together.
 """
 
@@ -357,8 +356,6 @@ def measure(runs: dict[Key, Run], rounds: int, sample_ns: int) -> dict[Key, list
         turn = index % len(order)
         for key, run in order[turn:] + order[:turn]:
             if index < take[key]:
-                if key[2] > 1 and reps[key] > 1:
-                    run(2)
                 times[key].append(run(reps[key]) / reps[key])
     return times
 

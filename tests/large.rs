@@ -232,7 +232,7 @@ fn streamed_casts() {
     }
 }
 
-/// Jobs of a megabyte, one right after the other: no thread is woken for the first one, and others help with those
+/// Jobs of a megabyte, one right after the other: no thread is woken for the first ones, and others help with those
 /// that follow.
 #[test]
 #[ignore = "run by jobs_in_a_row, in a process that has nothing else to do"]
@@ -257,7 +257,7 @@ fn in_a_row() {
         let want: Vec<_> = want.collect();
         let tensors: Vec<_> = to.iter().map(|to| tensor(to, &wide, dtype)).collect();
         let source = tensor(&from, &wide, dtype);
-        for to in &tensors {
+        for to in tensors.iter().cycle().take(48) {
             copy(&source, to, null_mut());
         }
         for (to, want) in to.iter().zip(&want) {
