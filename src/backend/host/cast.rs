@@ -13,8 +13,8 @@ use super::isa::Isa;
 use crate::backend::job::Cast;
 use crate::dtype::Scalar;
 
-/// Reads, casts and writes `n` elements: source, its step in bytes, destination, its step, n.
-type RowFn = unsafe fn(*const u8, isize, *mut u8, isize, usize);
+/// Reads, casts and writes `n` elements that follow each other: source, destination, n.
+type RowFn = unsafe fn(*const u8, *mut u8, usize);
 /// Whether `n` elements have equal values on both sides.
 type SameFn = unsafe fn(*const u8, isize, *const u8, isize, usize) -> bool;
 /// A float32 anywhere in memory.
@@ -261,35 +261,18 @@ fn integer_is_float(integer: i128, float: f64) -> bool {
 /// Casts a row of reals.
 ///
 /// # Safety
-/// `n` elements are readable and writable at their steps.
+/// `n` elements that follow each other are readable and writable.
 #[inline(always)]
 unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
     source: *const u8,
-    source_step: isize,
     destination: *mut u8,
-    destination_step: isize,
     n: usize,
 ) {
-    let (source_size, destination_size) = (size_of::<S>(), size_of::<D>());
     // SAFETY: index stays below n.
-    let cast = |from: isize, to: isize| unsafe {
-        let value = source.offset(from).cast::<S>().read_unaligned();
-        destination.offset(to).cast::<D>().write_unaligned(D::narrow::<SATURATE>(value.widen()));
-    };
-    // The same loop with one or both steps constant is vectorised.
-    if destination_step == destination_size as isize {
-        if source_step == source_size as isize {
-            in_blocks(n, |index| cast((index * source_size) as isize, (index * destination_size) as isize));
-        } else {
-            for index in 0..n {
-                cast(index as isize * source_step, (index * destination_size) as isize);
-            }
-        }
-    } else {
-        for index in 0..n as isize {
-            cast(index * source_step, index * destination_step);
-        }
-    }
+    in_blocks(n, |index| unsafe {
+        let value = source.cast::<S>().add(index).read_unaligned();
+        destination.cast::<D>().add(index).write_unaligned(D::narrow::<SATURATE>(value.widen()));
+    });
 }
 
 /// Does something to each of `n` elements, and may do it to some of them twice.
@@ -406,13 +389,11 @@ macro_rules! compiled {
             $(#[target_feature(enable = $feature)])?
             unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
                 source: *const u8,
-                source_step: isize,
                 destination: *mut u8,
-                destination_step: isize,
                 n: usize,
             ) {
                 // SAFETY: as the caller says.
-                unsafe { super::row::<S, D, SATURATE>(source, source_step, destination, destination_step, n) }
+                unsafe { super::row::<S, D, SATURATE>(source, destination, n) }
             }
 
             /// # Safety
@@ -625,7 +606,7 @@ impl Caster {
         let (source_size, destination_size) = self.sizes();
         if self.is_plain() && !self.exact {
             // SAFETY: as the caller says.
-            unsafe { (self.row)(source, source_size as isize, destination, destination_size as isize, n) };
+            unsafe { (self.row)(source, destination, n) };
             return true;
         }
         if self.direct {
@@ -654,35 +635,40 @@ impl Caster {
     /// # Safety
     /// As [`Caster::run`], with `n` at most [`CHUNK`].
     unsafe fn chunk(&self, source: *const u8, destination: *mut u8, n: usize) -> bool {
-        const F32_STEP: isize = size_of::<f32>() as isize;
+        let mut parts = Parts::new();
         let mut decoded = [const { MaybeUninit::uninit() }; CHUNK];
         let mut odd = [const { MaybeUninit::uninit() }; CHUNK];
         // SAFETY: every access is to one of the n elements that the caller vouches for, or to the first
         // n places of a buffer of CHUNK.
         unsafe {
-            let (reals, reals_step) = match self.decode {
+            let (reals, size) = match self.decode {
                 Some(decode) => {
                     decode(std::slice::from_raw_parts(source, n), &mut decoded[..n]);
-                    (decoded.as_ptr().cast(), F32_STEP)
+                    (decoded.as_ptr().cast(), size_of::<f32>())
                 }
-                None => (source, self.source_size as isize),
+                None if self.from_complex => {
+                    (parts.of(source, self.source_size, n).cast_const(), self.source_size / 2)
+                }
+                None => (source, self.source_size),
             };
             let kept = if let Some((encode, decode)) = self.encode {
                 let codes = std::slice::from_raw_parts_mut(destination, n);
-                (self.row)(reals, reals_step, odd.as_mut_ptr().cast(), F32_STEP, n);
+                (self.row)(reals, odd.as_mut_ptr().cast(), n);
                 encode(&odd[..n], codes);
                 !self.exact || {
                     decode(codes, &mut odd[..n]);
-                    (self.same)(reals, reals_step, odd.as_ptr().cast(), F32_STEP, n)
+                    (self.same)(reals, size as isize, odd.as_ptr().cast(), size_of::<f32>() as isize, n)
                 }
             } else {
-                let step = self.destination_size as isize;
                 if self.to_complex {
-                    // For the imaginary parts.
-                    destination.write_bytes(0, n * self.destination_size);
+                    let mut parts = Parts::new();
+                    (self.row)(reals, parts.start(), n);
+                    parts.to(destination, self.destination_size, n);
+                } else {
+                    (self.row)(reals, destination, n);
                 }
-                (self.row)(reals, reals_step, destination, step, n);
-                !self.exact || (self.same)(reals, reals_step, destination, step, n)
+                let step = self.destination_size as isize;
+                !self.exact || (self.same)(reals, size as isize, destination, step, n)
             };
             kept && (!self.from_complex || self.mind_imaginary(source, destination, n))
         }
@@ -693,21 +679,79 @@ impl Caster {
     /// # Safety
     /// As [`Caster::chunk`].
     unsafe fn mind_imaginary(&self, source: *const u8, destination: *mut u8, n: usize) -> bool {
-        let step = self.source_size as isize;
         let zero = 0i8;
         // SAFETY: as the caller says; a step of 0 reads the one zero again and again.
         unsafe {
             let imaginary = source.add(self.source_size / 2);
             if self.to_bool {
-                let mut truths = [0u8; CHUNK];
-                (self.truth)(imaginary, step, truths.as_mut_ptr(), 1, n);
+                let (mut parts, mut truths) = (Parts::new(), [0u8; CHUNK]);
+                (self.truth)(parts.of(imaginary, self.source_size, n), truths.as_mut_ptr(), n);
                 for (truth, imaginary) in
                     std::slice::from_raw_parts_mut(destination, n).iter_mut().zip(truths)
                 {
                     *truth |= imaginary;
                 }
             }
+            let step = self.source_size as isize;
             !self.exact || (SAME_ROWS[self.part][INT8])(imaginary, step, (&raw const zero).cast(), 0, n)
         }
+    }
+}
+
+/// Real or imaginary parts of complex numbers, one after the other.
+struct Parts([MaybeUninit<u64>; CHUNK]);
+
+impl Parts {
+    fn new() -> Parts {
+        Parts([const { MaybeUninit::uninit() }; CHUNK])
+    }
+
+    fn start(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+
+    /// Reads a part of each of `n` numbers of `size` bytes, from that of the first on.
+    ///
+    /// # Safety
+    /// They are readable, and no more than [`CHUNK`].
+    unsafe fn of(&mut self, first: *const u8, size: usize, n: usize) -> *mut u8 {
+        let to = self.start();
+        macro_rules! each {
+            ($part:ty) => {
+                for index in 0..n {
+                    // SAFETY: the caller's.
+                    unsafe {
+                        let part = first.cast::<$part>().add(2 * index).read_unaligned();
+                        to.cast::<$part>().add(index).write(part);
+                    }
+                }
+            };
+        }
+        if size == 8 {
+            each!(u32)
+        } else {
+            each!(u64)
+        }
+        to
+    }
+
+    /// Writes `n` numbers of `size` bytes that have these real parts, and no imaginary ones.
+    ///
+    /// # Safety
+    /// They are writable, and no more than have been put here.
+    unsafe fn to(&mut self, numbers: *mut u8, size: usize, n: usize) {
+        let from = self.start();
+        macro_rules! each {
+            ($part:ty) => {
+                for index in 0..n {
+                    // SAFETY: the caller's.
+                    unsafe {
+                        let part = from.cast::<$part>().add(index).read();
+                        numbers.cast::<[$part; 2]>().add(index).write_unaligned([part, 0]);
+                    }
+                }
+            };
+        }
+        if size == 8 { each!(u32) } else { each!(u64) }
     }
 }

@@ -51,7 +51,9 @@ impl CastKernel {
             from_bits,
             to_bits,
             streams: in_bytes && stream::pays(bytes),
-            runs: in_bytes && stream::pays(bytes) && stream::through(),
+            runs: in_bytes
+                && stream::pays(bytes)
+                && (stream::through() || destination_size < source_size && stream::reads_runs()),
         }
     }
 

@@ -25,18 +25,10 @@ impl Compiled {
 /// # Safety
 /// As [`super::row`] of float16 to float32; the processor has the instructions.
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn widen(
-    source: *const u8,
-    source_step: isize,
-    destination: *mut u8,
-    destination_step: isize,
-    n: usize,
-) {
-    if (source_step, destination_step) != (2, 4) || n < BLOCK {
+unsafe fn widen(source: *const u8, destination: *mut u8, n: usize) {
+    if n < BLOCK {
         // SAFETY: the caller's.
-        return unsafe {
-            super::row::<Half, f32, false>(source, source_step, destination, destination_step, n)
-        };
+        return unsafe { super::row::<Half, f32, false>(source, destination, n) };
     }
     each_range(n, n, |start, end| {
         for index in (start..end).step_by(8) {
@@ -52,20 +44,12 @@ unsafe fn widen(
 /// # Safety
 /// As [`super::row`] of float32 to uint8, which saturates anyway; the processor has the instructions.
 #[target_feature(enable = "avx2")]
-unsafe fn to_bytes(
-    source: *const u8,
-    source_step: isize,
-    destination: *mut u8,
-    destination_step: isize,
-    n: usize,
-) {
+unsafe fn to_bytes(source: *const u8, destination: *mut u8, n: usize) {
     /// Elements at a time; the last of them may be done twice.
     const SOME: usize = 32;
-    if (source_step, destination_step) != (4, 1) || n < SOME {
+    if n < SOME {
         // SAFETY: the caller's.
-        return unsafe {
-            super::row::<f32, u8, false>(source, source_step, destination, destination_step, n)
-        };
+        return unsafe { super::row::<f32, u8, false>(source, destination, n) };
     }
     let (zero, largest) = (_mm256_setzero_ps(), _mm256_set1_ps(255.0));
     macro_rules! eight {
@@ -94,19 +78,11 @@ unsafe fn to_bytes(
 /// # Safety
 /// As [`super::row`] of float32 to float16; the processor has the instructions.
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn round<const SATURATE: bool>(
-    source: *const u8,
-    source_step: isize,
-    destination: *mut u8,
-    destination_step: isize,
-    n: usize,
-) {
+unsafe fn round<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
     const LARGEST: f32 = 65504.0;
-    if (source_step, destination_step) != (4, 2) || n < BLOCK {
+    if n < BLOCK {
         // SAFETY: the caller's.
-        return unsafe {
-            super::row::<f32, Half, SATURATE>(source, source_step, destination, destination_step, n)
-        };
+        return unsafe { super::row::<f32, Half, SATURATE>(source, destination, n) };
     }
     each_range(n, n, |start, end| {
         for index in (start..end).step_by(8) {
