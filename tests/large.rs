@@ -232,6 +232,50 @@ fn streamed_casts() {
     }
 }
 
+/// Many small matrices, transposed to a result that is written around the caches, and starts at a line or anywhere.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn streamed_batches() {
+    const BYTES: usize = 17 << 20;
+    const LINE: usize = 64;
+    // Rows, columns, bytes of an element.
+    const CASES: [(usize, usize, usize); 9] = [
+        (64, 64, 1),
+        (128, 64, 1),
+        (64, 64, 2),
+        (32, 128, 2),
+        (64, 64, 4),
+        (16, 48, 4),
+        (64, 60, 4),
+        (32, 32, 8),
+        (24, 20, 16),
+    ];
+    let mut random = Random(11);
+    for (index, (rows, columns, size)) in CASES.into_iter().enumerate() {
+        let (matrix, lead) = (rows * columns * size, if index % 3 == 2 { random.below(LINE) } else { 0 });
+        let bytes = BYTES.next_multiple_of(matrix);
+        let source: Vec<u8> = (0..bytes).map(|at| (at / 251 + at * 7) as u8).collect();
+        let mut want = vec![0; bytes];
+        for (from, to) in source.chunks_exact(matrix).zip(want.chunks_exact_mut(matrix)) {
+            for (at, element) in to.chunks_exact_mut(size).enumerate() {
+                let at = (at % rows * columns + at / rows) * size;
+                element.copy_from_slice(&from[at..at + size]);
+            }
+        }
+        let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
+        let (across, down) = (columns as i64, rows as i64);
+        let shape = [(bytes / matrix) as i64, across, down];
+        let source = Side { bytes: source, strides: vec![across * down, 1, across], byte_offset: 0 };
+        let room = vec![0; bytes + 2 * LINE];
+        let lead = room.as_ptr().align_offset(LINE) + lead;
+        let result = Side { bytes: room, strides: vec![across * down, down, 1], byte_offset: lead };
+        copy(&tensor(&source, &shape, dtype), &tensor(&result, &shape, dtype), null_mut());
+        let wrong = result.bytes[lead..].iter().zip(&want).filter(|(is, want)| is != want).count();
+        let around = result.bytes[..lead].iter().chain(&result.bytes[lead + bytes..]).all(|byte| *byte == 0);
+        assert!(wrong == 0 && around, "{rows} x {columns} of {size} bytes: {wrong} bytes");
+    }
+}
+
 /// Jobs of a megabyte, one right after the other: no thread is woken for the first ones, and others help with those
 /// that follow.
 #[test]

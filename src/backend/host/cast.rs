@@ -387,7 +387,7 @@ macro_rules! compiled {
             /// # Safety
             /// As [`super::row`]; the processor has the instructions.
             $(#[target_feature(enable = $feature)])?
-            unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
+            pub(super) unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
                 source: *const u8,
                 destination: *mut u8,
                 n: usize,
@@ -468,7 +468,7 @@ compiled! { baseline super::decode }
 #[cfg(target_arch = "x86_64")]
 compiled! { avx2 x86::decode, "avx2,f16c,fma,bmi2" with_avx2 }
 #[cfg(target_arch = "x86_64")]
-compiled! { avx512 x86::decode, "avx2,f16c,fma,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi" with_avx2 }
+compiled! { avx512 x86::decode, "avx2,f16c,fma,bmi2,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi" with_avx512 }
 
 /// What a row can be cast to: the reals and [`Odd`].
 trait Output: Copy {}

@@ -162,8 +162,6 @@ impl Kernel for Move {
         ahead: i64,
     ) -> bool {
         let transpose = self.transpose.expect("transposes() says so");
-        let small = rows * columns * self.size <= SMALL_MATRIX;
-        let how = if small && ahead != 0 { How::Ahead(ahead as isize) } else { self.how };
         // SAFETY: as the caller says.
         unsafe {
             let matrix = Matrix {
@@ -174,6 +172,9 @@ impl Kernel for Move {
                 rows,
                 columns,
             };
+            let small = rows * columns * self.size <= SMALL_MATRIX;
+            let around = self.how == How::Streamed && matrix.is_of_lines(self.size);
+            let how = if small && ahead != 0 && !around { How::Ahead(ahead as isize) } else { self.how };
             transpose(&matrix, how);
         }
         true

@@ -150,13 +150,17 @@ pub unsafe fn in_order(
     n: usize,
     mut fill: impl FnMut(usize, usize, *mut u8) -> bool,
 ) -> bool {
-    let some = chunk(step.unsigned_abs(), size);
+    let mut some = chunk(step.unsigned_abs(), size);
     // SAFETY: the caller's.
     unsafe {
         if through() {
             return asked(from, step, to, size, n, some, fill);
         }
         let asks = Memory::get() != Memory::Near;
+        if !asks {
+            // Which are better in longer turns.
+            some *= 2;
+        }
         let kept = row(to, size, n, some, &mut { NOTHING }, (true, true), |done, count, buffer| {
             if !asks {
                 return fill(done, count, buffer);

@@ -288,6 +288,16 @@ impl Vector for Portable {
 }
 
 impl Matrix {
+    /// Whether it is nothing but squares as wide as a line, which a vector writes around the caches, and enough of them
+    /// for that to be worth it.
+    pub fn is_of_lines(&self, size: usize) -> bool {
+        let places = self.destination as usize | self.destination_row as usize;
+        let sides = (self.rows | self.columns) * size;
+        (places | sides).is_multiple_of(LINE)
+            && self.rows * self.columns * size >= LINES_FROM
+            && Isa::get() == Isa::Avx512
+    }
+
     /// # Safety
     /// The part is within the matrix.
     #[inline(always)]
@@ -808,6 +818,8 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
     }
 }
 
+/// Bytes of a small matrix from which on it is written around the caches line by line.
+const LINES_FROM: usize = 2 << 10;
 /// Rows that are transposed before the next columns are looked at, so that the lines that two tiles
 /// share, and the pages, are still at hand.
 const BAND: usize = 256;

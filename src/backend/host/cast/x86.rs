@@ -9,6 +9,8 @@ use crate::dtype::Scalar;
 const U8: usize = Scalar::Uint8 as usize;
 const F16: usize = Scalar::Float16 as usize;
 const F32: usize = Scalar::Float32 as usize;
+const F64: usize = Scalar::Float64 as usize;
+const I32: usize = Scalar::Int32 as usize;
 
 impl Compiled {
     /// With the casts of float32 replaced that have better instructions than a compiler finds.
@@ -19,6 +21,21 @@ impl Compiled {
         self.rows[0][F32][F16] = round::<false>;
         self.rows[1][F32][F16] = round::<true>;
         self
+    }
+
+    /// The same for AVX-512, with AVX2's where vectors of 64 bytes are no faster, and slower to memory.
+    pub(super) const fn with_avx512(self) -> Compiled {
+        use super::avx2::row;
+        let mut compiled = self.with_avx2();
+        compiled.rows[0][F32][I32] = row::<f32, i32, false>;
+        compiled.rows[1][F32][I32] = row::<f32, i32, true>;
+        compiled.rows[0][I32][F32] = row::<i32, f32, false>;
+        compiled.rows[1][I32][F32] = row::<i32, f32, true>;
+        compiled.rows[0][F32][F64] = row::<f32, f64, false>;
+        compiled.rows[1][F32][F64] = row::<f32, f64, true>;
+        compiled.rows[0][F64][F32] = row::<f64, f32, false>;
+        compiled.rows[1][F64][F32] = row::<f64, f32, true>;
+        compiled
     }
 }
 
