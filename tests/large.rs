@@ -276,6 +276,55 @@ fn streamed_batches() {
     }
 }
 
+/// Short rows of something wider, or with the first two of three axes exchanged, to a result that is written around the
+/// caches.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn streamed_rows() {
+    const BYTES: usize = 17 << 20;
+    const CASES: [(usize, usize); 8] =
+        [(127, 1), (128, 64), (129, 0), (500, 4096), (1000, 3), (1920, 64), (3001, 100), (4095, 5000)];
+    let mut random = Random(12);
+    let dtype = DLDataType { code: 200, bits: 8, lanes: 1 };
+    for (bytes, gap) in CASES {
+        let (count, outer) = (BYTES / bytes + 1, 7);
+        let count = count.next_multiple_of(outer);
+        let source: Vec<u8> = (0..count * (bytes + gap)).map(|at| (at / 251 + at * 7) as u8).collect();
+        for way in ["forwards", "backwards", "exchanged"] {
+            let (last, step, inner) = (count - 1, (bytes + gap) as i64, (count / outer) as i64);
+            let from = |row: usize| match way {
+                "forwards" => row,
+                "backwards" => last - row,
+                _ => row % outer * inner as usize + row / outer,
+            };
+            let byte_offset = from(0) * (bytes + gap);
+            let (shape, strides) = match way {
+                "forwards" => (vec![count as i64, bytes as i64], vec![step, 1]),
+                "backwards" => (vec![count as i64, bytes as i64], vec![-step, 1]),
+                _ => (vec![inner, outer as i64, bytes as i64], vec![step, inner * step, 1]),
+            };
+            let mut strides_to = vec![1; shape.len()];
+            for axis in (0..shape.len() - 1).rev() {
+                strides_to[axis] = strides_to[axis + 1] * shape[axis + 1];
+            }
+            let lead = random.below(64);
+            let result =
+                Side { bytes: vec![0; lead + count * bytes + 64], strides: strides_to, byte_offset: lead };
+            let side = Side { bytes: source.clone(), strides, byte_offset };
+            copy(&tensor(&side, &shape, dtype), &tensor(&result, &shape, dtype), null_mut());
+            let (before, rest) = result.bytes.split_at(lead);
+            let (rows, after) = rest.split_at(count * bytes);
+            let wrong = rows
+                .chunks_exact(bytes)
+                .enumerate()
+                .filter(|(row, is)| **is != source[from(*row) * (bytes + gap)..][..bytes])
+                .count();
+            assert!(wrong == 0, "{bytes} of {} bytes {way}: {wrong} rows", bytes + gap);
+            assert!(before.iter().chain(after).all(|byte| *byte == 0), "{bytes} of {} {way}", bytes + gap);
+        }
+    }
+}
+
 /// Jobs of a megabyte, one right after the other: no thread is woken for the first ones, and others help with those
 /// that follow.
 #[test]

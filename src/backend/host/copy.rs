@@ -314,6 +314,10 @@ pub unsafe fn of_any_size(
                 source.copy_to_nonoverlapping(destination, n * size);
                 continue;
             }
+            if size <= SHORT {
+                short_rows(source, from.element, destination, to.element, size, n);
+                continue;
+            }
             for index in 0..n as isize {
                 let element = source.offset(index * from.element);
                 element.copy_to_nonoverlapping(destination.offset(index * to.element), size);

@@ -53,6 +53,18 @@ impl Move {
         self.how == How::Streamed && cfg!(target_arch = "x86_64") && dense && n * self.size >= LONG_ROW
     }
 
+    /// Whether rows of such steps, so many bytes from one to the next, are written around the caches together.
+    fn streams_together(&self, from: i64, to: (i64, i64), n: usize, next: i64, count: usize) -> bool {
+        let (size, bytes) = (self.size as i64, n * self.size);
+        let follow = (from, to.1, next) == (size, size, bytes as i64);
+        self.how == How::Streamed
+            && cfg!(target_arch = "x86_64")
+            && !stream::through()
+            && follow
+            && (SHORT_ROW..LONG_ROW).contains(&bytes)
+            && bytes * count >= LONG_ROW
+    }
+
     /// Writes rows around the caches.
     ///
     /// # Safety
@@ -77,6 +89,38 @@ impl Move {
                 }
             }
         }
+    }
+
+    /// Writes around the caches rows that follow each other in the destination.
+    ///
+    /// # Safety
+    /// As [`Kernel::rows`]; so many bytes are in a row, [`LONG_ROW`] at most, and a line in all.
+    #[inline(never)]
+    unsafe fn rows_together(
+        source: *const u8,
+        step: isize,
+        destination: *mut u8,
+        bytes: usize,
+        count: usize,
+    ) {
+        let (some, total) = (stream::MOST / bytes, bytes * count);
+        // With little between them rows are read in order.
+        let asks = stream::asks() || (step - bytes as isize).unsigned_abs() > bytes / 16;
+        // SAFETY: what is put together at a time are whole rows, for all of them are.
+        unsafe {
+            let first = &mut { stream::NOTHING };
+            stream::row(destination, 1, total, some * bytes, first, (true, true), |done, part, buffer| {
+                for index in 0..part / bytes {
+                    let row = source.wrapping_offset((done / bytes + index) as isize * step);
+                    if asks {
+                        stream::prefetch_bytes(row.wrapping_offset(some as isize * step), bytes as isize);
+                    }
+                    row.copy_to_nonoverlapping(buffer.add(index * bytes), bytes);
+                }
+                true
+            });
+        }
+        stream::fence();
     }
 
     /// Writes a row whose elements do not follow each other in the source.
@@ -142,8 +186,11 @@ impl Kernel for Move {
         unsafe {
             let source = self.sides.source.offset(from.0 as isize);
             let destination = self.sides.destination.offset(to.0 as isize);
+            let bytes = n * self.size;
             if self.streams(from.1, to.1, n) {
                 self.rows_around((source, from_steps), (destination, to_steps), n, count);
+            } else if self.streams_together(from.1, to, n, next.1, count) {
+                Move::rows_together(source, from_steps.row, destination, bytes, count);
             } else if let Some(copy) = self.copy {
                 copy(source, from_steps, destination, to_steps, n, count);
             } else {
@@ -246,6 +293,8 @@ impl Kernel for MoveBits {
     }
 }
 
+/// Bytes of a row from which on that is worth it where others follow.
+const SHORT_ROW: usize = 128;
 /// Bytes of a job from which on what it reads is likely not in the second cache.
 const FAR: usize = 256 << 10;
 /// Bytes of a matrix that is done before the processor has found out what to read next.

@@ -49,6 +49,11 @@ pub fn reads_runs() -> bool {
     Memory::get() != Memory::Other
 }
 
+/// Whether what is read in order is asked for before.
+pub fn asks() -> bool {
+    Memory::get() != Memory::Near
+}
+
 /// What processors differ in that no instruction tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Memory {
@@ -156,7 +161,7 @@ pub unsafe fn in_order(
         if through() {
             return asked(from, step, to, size, n, some, fill);
         }
-        let asks = Memory::get() != Memory::Near;
+        let asks = asks();
         if !asks {
             // Which are better in longer turns.
             some *= 2;

@@ -154,6 +154,9 @@ trait Lane: Vector {
     /// The first `bytes` of a lane, 1 to 16; the rest is anything.
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self;
     unsafe fn store_part(self, to: *mut u8, bytes: usize);
+    /// Eight bytes from each of two places.
+    unsafe fn load_halves(low: *const u8, high: *const u8) -> Self;
+    unsafe fn store_halves(self, low: *mut u8, high: *mut u8);
 }
 
 /// # Safety
@@ -209,6 +212,29 @@ pub unsafe fn write_part(to: *mut u8, bytes: usize, value: u128) {
     }
 }
 
+/// # Safety
+/// Eight bytes are readable at each.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+#[inline(always)]
+unsafe fn read_halves(low: *const u8, high: *const u8) -> [u8; 16] {
+    // SAFETY: the caller's.
+    let (low, high) = unsafe { (low.cast::<u64>().read_unaligned(), high.cast::<u64>().read_unaligned()) };
+    (low as u128 | (high as u128) << 64).to_ne_bytes()
+}
+
+/// # Safety
+/// Eight bytes are writable at each.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+#[inline(always)]
+unsafe fn write_halves(lane: [u8; 16], low: *mut u8, high: *mut u8) {
+    let lane = u128::from_ne_bytes(lane);
+    // SAFETY: the caller's.
+    unsafe {
+        low.cast::<u64>().write_unaligned(lane as u64);
+        high.cast::<u64>().write_unaligned((lane >> 64) as u64);
+    }
+}
+
 /// A lane without instructions of its own.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[derive(Clone, Copy)]
@@ -228,6 +254,18 @@ impl Lane for Portable {
     unsafe fn store_part(self, to: *mut u8, bytes: usize) {
         // SAFETY: the caller's.
         unsafe { write_part(to, bytes, u128::from_ne_bytes(self.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(low: *const u8, high: *const u8) -> Self {
+        // SAFETY: the caller's.
+        Portable(unsafe { read_halves(low, high) })
+    }
+
+    #[inline(always)]
+    unsafe fn store_halves(self, low: *mut u8, high: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe { write_halves(self.0, low, high) }
     }
 }
 
@@ -753,6 +791,44 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
     }
 }
 
+/// Elements in half a lane.
+#[inline(always)]
+const fn half<const SIZE: usize>() -> usize {
+    8 / SIZE
+}
+
+/// Transposes a square of half a lane both ways, of elements of one or two bytes, from where its rows start to where its
+/// columns do.
+///
+/// # Safety
+/// Eight bytes are readable at each of the first [`half`] places, and writable.
+#[inline(always)]
+unsafe fn half_square<L: Lane, const SIZE: usize>(from: [*const u8; 8], to: [*mut u8; 8]) {
+    // SAFETY: the caller's.
+    unsafe {
+        // Elements in their order, the first half of them in turns with the second, as often as half a lane has digits.
+        let mut vectors = [L::load_halves(from[0], from[1]); 4];
+        vectors[1] = L::load_halves(from[2], from[3]);
+        if SIZE == 2 {
+            for _ in 0..2 {
+                (vectors[0], vectors[1]) = vectors[0].zip::<SIZE>(vectors[1]);
+            }
+        } else {
+            vectors[2] = L::load_halves(from[4], from[5]);
+            vectors[3] = L::load_halves(from[6], from[7]);
+            for _ in 0..3 {
+                let (first, second) =
+                    (vectors[0].zip::<SIZE>(vectors[2]), vectors[1].zip::<SIZE>(vectors[3]));
+                vectors = [first.0, first.1, second.0, second.1];
+            }
+            vectors[2].store_halves(to[4], to[5]);
+            vectors[3].store_halves(to[6], to[7]);
+        }
+        vectors[0].store_halves(to[0], to[1]);
+        vectors[1].store_halves(to[2], to[3]);
+    }
+}
+
 /// Transposes what is smaller than a vector both ways.
 ///
 /// # Safety
@@ -766,6 +842,18 @@ unsafe fn small<L: Lane, const SIZE: usize>(matrix: &Matrix) {
             tall_strips::<L, SIZE>(matrix);
         } else if matrix.columns >= n && matrix.rows > 0 {
             flat_strips::<L, SIZE>(matrix);
+        } else if SIZE <= 2 && matrix.rows >= half::<SIZE>() && matrix.columns >= half::<SIZE>() {
+            let n = half::<SIZE>();
+            for row in cover(matrix.rows, n) {
+                for column in cover(matrix.columns, n) {
+                    let (mut from, mut to) = ([std::ptr::null(); 8], [std::ptr::null_mut(); 8]);
+                    for index in 0..n {
+                        from[index] = matrix.from(SIZE, row + index, column);
+                        to[index] = matrix.to(SIZE, row, column + index);
+                    }
+                    half_square::<L, SIZE>(from, to);
+                }
+            }
         } else {
             for row in 0..matrix.rows {
                 for column in 0..matrix.columns {

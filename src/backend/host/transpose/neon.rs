@@ -29,6 +29,21 @@ impl Lane for Neon {
             super::write_part(to, bytes, u128::from_ne_bytes(value));
         }
     }
+
+    #[inline(always)]
+    unsafe fn load_halves(low: *const u8, high: *const u8) -> Self {
+        // SAFETY: as the caller vouches.
+        unsafe { Neon(vcombine_u8(vld1_u8(low), vld1_u8(high))) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_halves(self, low: *mut u8, high: *mut u8) {
+        // SAFETY: as the caller vouches.
+        unsafe {
+            vst1_u8(low, vget_low_u8(self.0));
+            vst1_u8(high, vget_high_u8(self.0));
+        }
+    }
 }
 
 impl Vector for Neon {

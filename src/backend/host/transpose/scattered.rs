@@ -443,6 +443,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             _ if height >= lane && width >= lane => each!(tall[V::Lane]),
             _ if height >= lane => each!(narrow[V::Lane]),
             _ if width >= lane => each!(flat[V::Lane]),
+            _ if SIZE <= 2 && height >= half::<SIZE>() && width >= half::<SIZE>() => each!(halves[V::Lane]),
             _ => each!(one_by_one[]),
         }
     }
@@ -582,7 +583,29 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         }
     }
 
-    /// Transposes what is smaller than a lane both ways.
+    /// Transposes what is smaller than a lane both ways, by squares of half a lane.
+    ///
+    /// # Safety
+    /// As [`baseline`], with at least as many rows and columns as half a lane has elements of one or two bytes.
+    #[inline(always)]
+    unsafe fn halves<L: Lane>(&self, source: *const u8, to: *mut u8) {
+        let n = half::<SIZE>();
+        for row in cover(self.rows.len(), n) {
+            for column in cover(self.columns.len(), n) {
+                let (mut from, mut into) = ([std::ptr::null(); 8], [std::ptr::null_mut(); 8]);
+                // SAFETY: the caller's; the last pieces end where rows and columns do.
+                unsafe {
+                    for index in 0..n {
+                        from[index] = source.offset(*self.rows.get_unchecked(row + index)).add(column * SIZE);
+                        into[index] = to.offset(self.column(column + index)).add(row * SIZE);
+                    }
+                    half_square::<L, SIZE>(from, into);
+                }
+            }
+        }
+    }
+
+    /// Transposes what is smaller still.
     ///
     /// # Safety
     /// As [`baseline`].

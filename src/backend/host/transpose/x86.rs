@@ -36,6 +36,21 @@ impl<const LEVEL: u8> Lane for Sse<LEVEL> {
             }
         }
     }
+
+    #[inline(always)]
+    unsafe fn load_halves(low: *const u8, high: *const u8) -> Self {
+        // SAFETY: as the caller vouches; SSE2 is always there.
+        unsafe { Sse(_mm_unpacklo_epi64(_mm_loadl_epi64(low.cast()), _mm_loadl_epi64(high.cast()))) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_halves(self, low: *mut u8, high: *mut u8) {
+        // SAFETY: as the caller vouches; SSE2 is always there.
+        unsafe {
+            _mm_storel_epi64(low.cast(), self.0);
+            _mm_storel_epi64(high.cast(), _mm_unpackhi_epi64(self.0, self.0));
+        }
+    }
 }
 
 impl<const LEVEL: u8> Vector for Sse<LEVEL> {
