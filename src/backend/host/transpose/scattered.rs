@@ -124,7 +124,7 @@ const STRIP: usize = LINE;
 /// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
 const LONG: usize = 128;
 /// Elements of one or two bytes of such axes where it is: their squares are large already.
-const LONG_SMALL: usize = 256;
+const LONG_SMALL: usize = 512;
 /// Columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
 
