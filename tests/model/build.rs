@@ -40,6 +40,15 @@ fn main() {
     );
     take("idle.rs", "../../src/backend/opencl/idle.rs", &[("/// The programs of a context and a device.", "")]);
     take("ticket.rs", "../../src/backend/opencl/ticket.rs", &[("/// A job in pieces.", "")]);
+    take(
+        "streak.rs",
+        "../../src/backend/host/streak.rs",
+        &[
+            ("/// Jobs in a row before others are woken:", "/// The jobs of the process."),
+            ("/// When the last job ended, or when the rest ends;", "    /// Begins a job."),
+            ("    /// Whether there were enough jobs right before", "/// A child of a fork"),
+        ],
+    );
     take("stage.rs", "../../src/backend/host/transpose/stage.rs", &[("/// A power of two;", "impl Stage {")]);
     take(
         "pages.rs",

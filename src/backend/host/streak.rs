@@ -43,7 +43,8 @@ impl Last {
     fn begin(&self, now: u64) -> Streak<'_> {
         let last = self.0.swap(BUSY, Ordering::Relaxed);
         if last >= CONTENDED {
-            self.0.store(CONTENDED, Ordering::Relaxed);
+            // Unless it has just ended.
+            let _ = self.0.compare_exchange(BUSY, CONTENDED, Ordering::Relaxed, Ordering::Relaxed);
             return Streak { last: self, ended: 0, before: None };
         }
         let (ended, jobs) = (last - last % COUNTS, last % COUNTS);

@@ -9,6 +9,7 @@ mod kept;
 mod lanes;
 mod pool;
 mod rings;
+mod streaks;
 mod tickets;
 
 /// How often each test is run by each scheduler.
