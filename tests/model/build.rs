@@ -38,7 +38,11 @@ fn main() {
             ("    /// Whether both are one.", "impl std::fmt::Debug for Held"),
         ],
     );
-    take("idle.rs", "../../src/backend/opencl/idle.rs", &[("/// The programs of a context and a device.", "")]);
+    take(
+        "idle.rs",
+        "../../src/backend/opencl/idle.rs",
+        &[("/// The programs of a context and a device.", "")],
+    );
     take("ticket.rs", "../../src/backend/opencl/ticket.rs", &[("/// A job in pieces.", "")]);
     take(
         "streak.rs",
