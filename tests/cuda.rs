@@ -293,7 +293,8 @@ fn long_strides() {
 fn large_transfers() {
     const ROWS: i64 = 500;
     const COLUMNS: i64 = 700;
-    let context = context(512 << 10);
+    let own = context(512 << 10);
+    let context = own.0;
     let bytes: Vec<u8> = (0..ROWS * COLUMNS * 3).map(|index| (index * 7 % 251) as u8).collect();
     let (rows, columns) = (ROWS as usize, COLUMNS as usize);
     // A picture, its channels apart.
@@ -374,7 +375,8 @@ fn what_transfers_pin() {
         calls.iter().filter_map(size).sum()
     };
     for (limit, size) in [(192 << 10, 4), (192 << 10, 60_000), (192 << 10, 600_000), (100 << 10, 600_000)] {
-        let context = context(limit);
+        let own = context(limit);
+        let context = own.0;
         let source = Array::host(&bytes[..size as usize], "uint8", &[size]);
         let ((), calls) = log(|| {
             for _ in 0..2 {
@@ -826,10 +828,11 @@ fn dozens_of_threads() {
                         let bytes: Vec<u8> =
                             (0..3_000u32).map(|at| (at as u8).wrapping_mul(seed + 3) ^ round).collect();
                         // Rings of three sizes; the default one's is shared by all.
-                        let context = match pick % 3 {
-                            0 => null_mut(),
+                        let own = match pick % 3 {
+                            0 => OwnContext(null_mut()),
                             size => context(1 << (10 * size)),
                         };
+                        let context = own.0;
                         let target = [GPU, SECOND_GPU, PINNED, MANAGED][usize::from(pick / 3 % 4)];
                         let source = Array::host(&bytes, "uint8", &[50, 60]).strided(&[1, 50], 0);
                         let result = if pick % 5 == 0 && target != SECOND_GPU {
@@ -844,8 +847,7 @@ fn dozens_of_threads() {
                         } else {
                             copy_in(context, &source, &with_dtype(to_device(target), "float32")).unwrap().0
                         };
-                        // SAFETY: it is nobody's but ours, or NULL.
-                        unsafe { arraybridge::ffi::context::ab_context_release(context) };
+                        drop(own);
                         send.send((result, bytes)).unwrap();
                         let other = receive.lock().unwrap().try_recv();
                         other.into_iter().for_each(&end);
@@ -900,7 +902,8 @@ fn every_call_fails_once() {
     let (desk, second) = (Desk::new(0), Desk::new(1));
     // Several slots of the ring.
     const BIG: i64 = 300_000;
-    let context = context(256 << 10);
+    let own = context(256 << 10);
+    let context = own.0;
     let bytes = floats(64);
     let large: Vec<u8> = (0..BIG).map(|at| (at % 253) as u8).collect();
     let (device, pinned) = (desk.buffer(&bytes), desk.pinned(&bytes));
@@ -989,7 +992,8 @@ fn every_call_fails_once() {
 fn every_call_after_a_lost_device_fails() {
     let desk = Desk::new(0);
     const BIG: i64 = 300_000;
-    let context = context(256 << 10);
+    let own = context(256 << 10);
+    let context = own.0;
     let large: Vec<u8> = (0..BIG).map(|at| (at % 253) as u8).collect();
     let buffer = desk.buffer(&large);
     let on_device = Array::new(buffer.address, GPU, "uint8", &[BIG]);

@@ -945,7 +945,8 @@ fn buffers_are_small_and_told() {
     let faults = Faults::find();
     let bytes = floats(1 << 18);
     let shape = [1 << 9, 1 << 9];
-    let context = calls::context(256 << 10);
+    let own = calls::context(256 << 10);
+    let context = own.0;
     let hosts = [0, CL_MEM_HOST_NO_ACCESS, CL_MEM_HOST_READ_ONLY, CL_MEM_HOST_WRITE_ONLY];
     for (from_flags, to_flags) in hosts.into_iter().flat_map(|from| hosts.map(|to| (from, to))) {
         for (strides, dtype) in [([1 << 9, 1], "float32"), ([1, 1 << 9], "float32"), ([1, 1 << 9], "float16")]
@@ -1305,7 +1306,8 @@ fn packed_elements_that_are_spread_out() {
     let count = 5000i64;
     let from: Vec<u8> = (0..3 * count / 2 + 1).map(|index| (index * 7 % 251) as u8).collect();
     let to = vec![0x9a; from.len()];
-    let small = calls::context(4096);
+    let own = calls::context(4096);
+    let small = own.0;
     for (from_step, to_step) in [(1, 1), (3, 1), (1, 3), (2, 3)] {
         for to_dtype in ["float4_e2m1fn", "float6_e2m3fn"] {
             let side = |data: u64, device, dtype, step| {
@@ -1339,7 +1341,8 @@ fn scratch_is_what_the_ring_takes() {
     let Some(desk) = desk() else { return };
     let apart = is_apart();
     let limit = 256u64 << 10;
-    let context = calls::context(limit);
+    let own = calls::context(limit);
+    let context = own.0;
     let bytes = vec![0u8; 4 << 20];
     let buffer = desk.buffer(&bytes, CL_MEM_READ_WRITE);
     let scratch = |from: &Array, options: &ab_convert_options| {

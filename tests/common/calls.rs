@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 
 use arraybridge::dlpack::raw::{DLDevice, DLManagedTensorVersioned, DLTensor};
 use arraybridge::ffi::context::ab_detect_pointer;
-use arraybridge::ffi::context::{ab_context_create, ab_list_backends, ab_list_devices};
+use arraybridge::ffi::context::{ab_context_create, ab_context_release, ab_list_backends, ab_list_devices};
 use arraybridge::ffi::convert::{ab_convert, ab_copy, ab_copy_into, ab_plan};
 use arraybridge::ffi::managed::ab_release;
 use arraybridge::ffi::types::*;
@@ -140,8 +140,18 @@ pub fn copy(from: &Array, options: &ab_convert_options) -> Result<(Owned, ab_rep
     copy_in(null_mut(), from, options)
 }
 
-/// A context that is never released, with so much memory for staging, and one thread.
-pub fn context(staging_bytes: u64) -> *mut ab_context {
+/// A context that is released at the end.
+pub struct OwnContext(pub *mut ab_context);
+
+impl Drop for OwnContext {
+    fn drop(&mut self) {
+        // SAFETY: it is owned, and no call is under way.
+        unsafe { ab_context_release(self.0) };
+    }
+}
+
+/// A context with so much memory for staging, and one thread.
+pub fn context(staging_bytes: u64) -> OwnContext {
     let options = ab_context_options {
         struct_size: size_of::<ab_context_options>() as u32,
         num_threads: 1,
@@ -150,7 +160,7 @@ pub fn context(staging_bytes: u64) -> *mut ab_context {
     let (mut context, mut error) = (null_mut(), error());
     // SAFETY: every pointer is to a local.
     assert_eq!(unsafe { ab_context_create(&options, &mut context, &mut error) }, AB_OK);
-    context
+    OwnContext(context)
 }
 
 pub fn copy_in(

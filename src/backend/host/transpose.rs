@@ -1097,6 +1097,8 @@ unsafe fn streamed(_matrix: &Matrix, _transpose: TransposeFn, _size: usize) -> b
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
     /// Memory that ends, or starts, where nothing may be read.
@@ -1106,8 +1108,14 @@ mod tests {
     }
 
     const PAGE: usize = 4096;
-    /// Without optimisation, one case of so many.
-    const SKIP: usize = if cfg!(debug_assertions) { 40 } else { 1 };
+    /// Without optimisation, or in valgrind, which tests/sanitize announces: fewer cases.
+    pub(super) static FEW: LazyLock<bool> =
+        LazyLock::new(|| cfg!(debug_assertions) || std::env::var_os("ARRAYBRIDGE_VALGRIND").is_some());
+
+    /// One case of so many.
+    fn skip() -> usize {
+        if *FEW { 40 } else { 1 }
+    }
 
     impl Guarded {
         pub(super) fn new(bytes: usize) -> Guarded {
@@ -1231,7 +1239,7 @@ mod tests {
         for kernels in &all() {
             for rows in 1..=70 {
                 for columns in 1..=70 {
-                    if !usize::is_multiple_of(rows * 5 + columns * 3, SKIP) {
+                    if !usize::is_multiple_of(rows * 5 + columns * 3, skip()) {
                         continue;
                     }
                     let odd = (rows * 7 + columns) as isize % 13;
@@ -1291,10 +1299,10 @@ mod tests {
         let mut case = Case::new(2 << 20);
         for kernels in &all() {
             let size = kernels.0;
-            let most = if cfg!(debug_assertions) { 1 << 16 } else { 1 << 20 } / size;
+            let most = if *FEW { 1 << 16 } else { 1 << 20 } / size;
             for thin in (1..=24).chain([31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 256, 300]) {
                 let long = (most / thin).clamp(100, 5000) - 37;
-                if !usize::is_multiple_of(thin, SKIP.min(10)) {
+                if !usize::is_multiple_of(thin, skip().min(10)) {
                     continue;
                 }
                 for shape in [(thin, long), (long, thin)] {
@@ -1306,7 +1314,7 @@ mod tests {
             }
             for shape in [(64, 128), (131, 129), (512 / size + 3, 600), (2100, 512 / size + 9), (4099, 11)] {
                 let gaps = [0, -1, 1, 64 - (shape.0 * size % 64) as isize];
-                for gap in gaps.into_iter().step_by(SKIP.min(3)) {
+                for gap in gaps.into_iter().step_by(skip().min(3)) {
                     case.check(kernels, shape, (0, gap), (false, 64), How::Streamed);
                     case.check(kernels, shape, (gap, gap), (true, 0), How::Cached);
                 }

@@ -759,7 +759,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
 #[cfg(test)]
 mod tests {
     use super::super::super::fuse::each_matrix;
-    use super::super::tests::Guarded;
+    use super::super::tests::{FEW, Guarded};
     use super::*;
 
     /// Numbers that look random.
@@ -855,7 +855,7 @@ mod tests {
     fn random_permutations() {
         const EXTENTS: [i64; 12] = [2, 3, 4, 5, 7, 8, 9, 16, 17, 28, 64, 300];
         let mut random = Random(1);
-        let most = if cfg!(debug_assertions) { 1 << 13 } else { 1 << 15 };
+        let most = if *FEW { 1 << 13 } else { 1 << 15 };
         for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon] {
             if !isa.is_there() {
                 continue;
@@ -864,7 +864,7 @@ mod tests {
             for (size, how) in
                 [1, 2, 4, 8, 16].into_iter().flat_map(|s| [(s, How::Cached), (s, How::Streamed)])
             {
-                for _ in 0..if cfg!(debug_assertions) { 30 } else { 100 } {
+                for _ in 0..if *FEW { 30 } else { 100 } {
                     let (mut shape, mut count) = (Vec::new(), 1);
                     let ndim = 2 + random.below(5);
                     for _ in 0..ndim {
@@ -892,7 +892,7 @@ mod tests {
         let shapes: [&[i64]; 4] = [&[8; 5], &[16; 4], &[32; 3], &[512, 128]];
         for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon].into_iter().filter(|isa| isa.is_there())
         {
-            for shape in &shapes[..if cfg!(debug_assertions) { 1 } else { 4 }] {
+            for shape in &shapes[..if *FEW { 1 } else { 4 }] {
                 let order: Vec<usize> = (0..shape.len()).rev().collect();
                 for size in [1, 2, 4, 8, 16] {
                     assert!(
