@@ -232,14 +232,15 @@ fn streamed_casts() {
     }
 }
 
-/// Many small matrices, transposed to a result that is written around the caches, and starts at a line or anywhere.
+/// Many small matrices, transposed to a result that is written around the caches, and starts at a line or anywhere; their
+/// rows follow each other, or have something between them, or run backwards.
 #[test]
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn streamed_batches() {
     const BYTES: usize = 17 << 20;
     const LINE: usize = 64;
     // Rows, columns, bytes of an element.
-    const CASES: [(usize, usize, usize); 9] = [
+    const CASES: [(usize, usize, usize); 17] = [
         (64, 64, 1),
         (128, 64, 1),
         (64, 64, 2),
@@ -249,23 +250,36 @@ fn streamed_batches() {
         (64, 60, 4),
         (32, 32, 8),
         (24, 20, 16),
+        (90, 91, 1),
+        (37, 50, 2),
+        (33, 16, 4),
+        (110, 120, 4),
+        (9, 8, 8),
+        (31, 31, 8),
+        (4, 5, 16),
+        (60, 67, 16),
     ];
     let mut random = Random(11);
     for (index, (rows, columns, size)) in CASES.into_iter().enumerate() {
         let (matrix, lead) = (rows * columns * size, if index % 3 == 2 { random.below(LINE) } else { 0 });
         let bytes = BYTES.next_multiple_of(matrix);
-        let source: Vec<u8> = (0..bytes).map(|at| (at / 251 + at * 7) as u8).collect();
+        let pitch = columns + if index % 4 == 1 { random.below(9) } else { 0 };
+        let backwards = index % 4 == 2;
+        let source: Vec<u8> =
+            (0..bytes / matrix * rows * pitch * size).map(|at| (at / 251 + at * 7) as u8).collect();
         let mut want = vec![0; bytes];
-        for (from, to) in source.chunks_exact(matrix).zip(want.chunks_exact_mut(matrix)) {
+        for (from, to) in source.chunks_exact(rows * pitch * size).zip(want.chunks_exact_mut(matrix)) {
             for (at, element) in to.chunks_exact_mut(size).enumerate() {
-                let at = (at % rows * columns + at / rows) * size;
+                let (row, column) = (at % rows, at / rows);
+                let at = (if backwards { rows - 1 - row } else { row } * pitch + column) * size;
                 element.copy_from_slice(&from[at..at + size]);
             }
         }
         let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
-        let (across, down) = (columns as i64, rows as i64);
+        let (across, down, row) = (columns as i64, rows as i64, pitch as i64);
         let shape = [(bytes / matrix) as i64, across, down];
-        let source = Side { bytes: source, strides: vec![across * down, 1, across], byte_offset: 0 };
+        let (step, byte_offset) = if backwards { (-row, (rows - 1) * pitch * size) } else { (row, 0) };
+        let source = Side { bytes: source, strides: vec![row * down, 1, step], byte_offset };
         let room = vec![0; bytes + 2 * LINE];
         let lead = room.as_ptr().align_offset(LINE) + lead;
         let result = Side { bytes: room, strides: vec![across * down, down, 1], byte_offset: lead };

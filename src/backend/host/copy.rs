@@ -73,7 +73,7 @@ unsafe fn rows<const SIZE: usize>(
 }
 
 /// Bytes up to which a call to copy them takes longer than they do.
-const SHORT: usize = 256;
+const SHORT: usize = 1024;
 
 /// # Safety
 /// `count` rows of `bytes`, which are [`SHORT`] at most, are readable and writable at their steps, and do not

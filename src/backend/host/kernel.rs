@@ -227,6 +227,46 @@ impl Kernel for Move {
         true
     }
 
+    fn batches(&self, to: i64, rows: usize, columns: usize, count: usize) -> bool {
+        let row = (rows * self.size) as isize;
+        let matrix = Matrix {
+            source: self.sides.source,
+            source_row: 0,
+            destination: self.sides.destination.wrapping_offset(to as isize),
+            destination_row: row,
+            rows,
+            columns,
+        };
+        self.how == How::Streamed
+            && cfg!(target_arch = "x86_64")
+            && !stream::through()
+            && transpose::is_batch(&matrix, count, self.size)
+    }
+
+    unsafe fn batch(
+        &self,
+        from: (i64, i64),
+        to: i64,
+        (rows, columns): (usize, usize),
+        count: usize,
+        next: i64,
+    ) -> bool {
+        let transpose = self.transpose.expect("transposes() says so");
+        // SAFETY: as the caller says.
+        unsafe {
+            let first = Matrix {
+                source: self.sides.source.offset(from.0 as isize),
+                source_row: from.1 as isize,
+                destination: self.sides.destination.offset(to as isize),
+                destination_row: (rows * self.size) as isize,
+                rows,
+                columns,
+            };
+            transpose::batch(&first, next as isize, count, transpose, self.size);
+        }
+        true
+    }
+
     fn scatters(&self, axes: usize, inner: usize) -> Option<&'static Reach> {
         // A matrix by itself that stays in the caches is best as it is.
         self.scattered.filter(|_| axes > 2 || self.how == How::Streamed)?;

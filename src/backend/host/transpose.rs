@@ -25,7 +25,7 @@ pub use self::stage::Stage;
 pub use self::strips::MOST_COLUMNS;
 pub use self::strips::{Ahead, Block, each_piece};
 use super::isa::Isa;
-use super::stream::{LINE, fence, prefetch, prefetch_to_write, write_around};
+use super::stream::{LINE, fence, prefetch, prefetch_bytes, prefetch_to_write, write_around};
 #[cfg(target_arch = "x86_64")]
 use super::stream::{Line, through};
 
@@ -907,7 +907,12 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
 }
 
 /// Bytes of a small matrix from which on it is written around the caches line by line.
-const LINES_FROM: usize = 2 << 10;
+const LINES_FROM: usize = 3 << 10;
+/// Bytes of matrices that are put together at a time.
+const BATCH: usize = 8 << 10;
+/// Bytes of a matrix from which on that pays, times those of an element; and up to which, which fit the buffer.
+const BATCH_FROM: usize = 4 << 10;
+const BATCH_TO: usize = 64 << 10;
 /// Rows that are transposed before the next columns are looked at, so that the lines that two tiles
 /// share, and the pages, are still at hand.
 const BAND: usize = 256;
@@ -1084,6 +1089,54 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
     }
     fence();
     true
+}
+
+/// Whether some matrices of the destination, which follow each other, are better put together before they are written
+/// around the caches. The wider the elements, the less of the time is the processor's: with narrow ones small matrices
+/// are as fast through the caches.
+pub fn is_batch(first: &Matrix, count: usize, size: usize) -> bool {
+    let bytes = first.rows * first.columns * size;
+    (BATCH_FROM / size..=BATCH_TO).contains(&bytes) && count * bytes >= BATCH && !first.is_of_lines(size)
+}
+
+/// Transposes matrices that start `next` from each other in the source, and whose results follow each other: some at
+/// a time into a buffer, of which whole lines are written around the caches.
+///
+/// # Safety
+/// As [`TransposeFn`] of each; [`is_batch`] says yes.
+pub unsafe fn batch(first: &Matrix, next: isize, count: usize, transpose: TransposeFn, size: usize) {
+    let Matrix { source, source_row, destination, rows, columns, .. } = *first;
+    let bytes = rows * columns * size;
+    let some = (BATCH / bytes).max(1);
+    let stage = Stage::take();
+    // SAFETY: the matrices are the caller's, and those of a turn are within the buffer, which begins with a line.
+    unsafe {
+        for done in (0..count).step_by(some) {
+            let these = some.min(count - done);
+            for index in done..done + these {
+                let source = source.offset(index as isize * next);
+                let ahead = source.wrapping_offset(some as isize * next);
+                if source_row.unsigned_abs() == columns * size {
+                    let lowest = ahead.wrapping_offset(source_row.min(0) * (rows as isize - 1));
+                    prefetch_bytes(lowest, bytes as isize);
+                } else {
+                    for row in 0..rows as isize {
+                        prefetch_bytes(ahead.wrapping_offset(row * source_row), (columns * size) as isize);
+                    }
+                }
+                let destination = match &stage {
+                    Some(stage) => stage.start().add(LINE + (index - done) * bytes),
+                    None => destination.add(index * bytes),
+                };
+                transpose(&Matrix { source, destination, ..*first }, How::Cached);
+            }
+            if let Some(stage) = &stage {
+                let ends = (done == 0, done + these == count);
+                write_around(stage.start(), destination.add(done * bytes), these * bytes, ends.0, ends.1);
+            }
+        }
+    }
+    fence();
 }
 
 /// Nothing writes around the caches here.

@@ -58,6 +58,28 @@ pub trait Kernel: Sync {
         ahead: i64,
     ) -> bool;
 
+    /// Whether to transpose with [`Kernel::batch`] so many matrices, which follow each other in the destination from
+    /// there on.
+    fn batches(&self, _to: i64, _rows: usize, _columns: usize, _count: usize) -> bool {
+        false
+    }
+
+    /// Transposes `count` matrices as [`Kernel::matrix`], which start `next` from each other in the source and follow
+    /// each other in the destination.
+    ///
+    /// # Safety
+    /// They are part of the job.
+    unsafe fn batch(
+        &self,
+        _from: (i64, i64),
+        _to: i64,
+        (_rows, _columns): (usize, usize),
+        _count: usize,
+        _next: i64,
+    ) -> bool {
+        unreachable!("batches() says no")
+    }
+
     /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which the one that is innermost in the
     /// destination has so many elements; None: none.
     fn scatters(&self, _axes: usize, _inner: usize) -> Option<&'static Reach> {
@@ -136,6 +158,18 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
             }
             let mut outer = Outer::new();
             outer.fill(rest, Some(near), axes, kernel.steps());
+            let row = inner.extent * to_step;
+            if columns.destination == row
+                && let Some(batch) = outer.last_of(columns.extent * row)
+                && kernel.batches(start.1, height, width, batch.extent as usize)
+            {
+                outer.pop();
+                return outer.each(start, &mut |from, to| {
+                    let (sides, count) = ((height, width), batch.extent as usize);
+                    // SAFETY: part of the job.
+                    unsafe { kernel.batch((from, inner.source), to, sides, count, batch.source) }
+                });
+            }
             let ahead = outer.next_source_step();
             outer.each(start, &mut |from, to| {
                 // SAFETY: part of the job.
@@ -294,6 +328,18 @@ impl Outer {
         let in_blocks = (0..self.axes.len()).rev().find(|index| self.blocks[*index] > 1);
         let fastest = in_blocks.or(self.axes.len().checked_sub(1));
         fastest.map_or(0, |index| self.axes[index].source)
+    }
+
+    /// The axis that moves fastest, if each visit is so far from the last in the destination.
+    fn last_of(&self, step: i64) -> Option<Axis> {
+        let in_order = self.blocks.iter().all(|block| *block == 1);
+        self.axes.last().copied().filter(|axis| in_order && axis.destination == step)
+    }
+
+    /// Leaves that one out.
+    fn pop(&mut self) {
+        self.axes.len -= 1;
+        self.blocks.len -= 1;
     }
 
     /// Visits every combination, block by block, until it says false.
