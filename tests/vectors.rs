@@ -396,6 +396,9 @@ mod through_cuda {
     }
 }
 
+/// Values that no loop does in one turn.
+const MANY: usize = 2100;
+
 #[test]
 fn casts() {
     let index = json("casts.json");
@@ -414,11 +417,22 @@ fn casts() {
         let (count, itemsize) = (usize_of(&input["count"]), usize_of(&input["itemsize"]));
         let source = &data[usize_of(&input["offset"])..][..count * itemsize];
         let to_size = usize_of(&index["inputs"][to]["itemsize"]);
-        let shape = [count as i64];
-        // Forwards, backwards and with gaps: each goes through other loops.
-        for (step, saturate) in [(1, false), (1, true), (-1, false), (2, true), (3, false)] {
+        let again = if cfg!(miri) { 1 } else { MANY.div_ceil(count) };
+        let values = source.repeat(again);
+        // Forwards, backwards and with gaps, a few and many: each goes through other loops.
+        for (step, saturate, times) in [
+            (1, false, 1),
+            (1, true, 1),
+            (-1, false, 1),
+            (2, true, 1),
+            (3, false, 1),
+            (1, false, again),
+            (1, true, again),
+        ] {
             let offset = usize_of(&cast[if saturate { "saturate_offset" } else { "offset" }]);
-            let want = &data[offset..][..count * to_size];
+            let want = data[offset..][..count * to_size].repeat(times);
+            let (source, count) = (&values[..count * itemsize * times], count * times);
+            let shape = [count as i64];
             let mut spread = vec![0xa5u8; count * to_size * 3];
             let last = (count - 1) * to_size;
             let strides = [step];
