@@ -240,7 +240,7 @@ fn streamed_batches() {
     const BYTES: usize = 17 << 20;
     const LINE: usize = 64;
     // Rows, columns, bytes of an element.
-    const CASES: [(usize, usize, usize); 17] = [
+    const CASES: [(usize, usize, usize); 18] = [
         (64, 64, 1),
         (128, 64, 1),
         (64, 64, 2),
@@ -258,6 +258,7 @@ fn streamed_batches() {
         (31, 31, 8),
         (4, 5, 16),
         (60, 67, 16),
+        (65, 61, 8),
     ];
     let mut random = Random(11);
     for (index, (rows, columns, size)) in CASES.into_iter().enumerate() {

@@ -1093,10 +1093,13 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
 
 /// Whether some matrices of the destination, which follow each other, are better put together before they are written
 /// around the caches. The wider the elements, the less of the time is the processor's: with narrow ones small matrices
-/// are as fast through the caches.
+/// are as fast through the caches. Where rows or matrices are whole lines already, those are written as they are.
 pub fn is_batch(first: &Matrix, count: usize, size: usize) -> bool {
-    let bytes = first.rows * first.columns * size;
-    (BATCH_FROM / size..=BATCH_TO).contains(&bytes) && count * bytes >= BATCH && !first.is_of_lines(size)
+    let (row, bytes) = (first.rows * size, first.rows * first.columns * size);
+    (BATCH_FROM / size..=BATCH_TO).contains(&bytes)
+        && count * bytes >= BATCH
+        && !first.is_of_lines(size)
+        && (row <= NARROW || !(first.destination as usize | row).is_multiple_of(LINE))
 }
 
 /// Transposes matrices that start `next` from each other in the source, and whose results follow each other: some at

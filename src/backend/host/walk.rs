@@ -133,6 +133,21 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                     Axis { extent: columns.extent, source: from_step, destination: -columns.destination };
             }
             let (height, width) = (inner.extent as usize, columns.extent as usize);
+            let matrix = columns.extent * inner.extent * to_step;
+            if columns.destination == inner.extent * to_step
+                && let Some(batch) = rest.iter().find(|axis| axis.destination == matrix)
+                && kernel.batches(start.1, height, width, batch.extent as usize)
+            {
+                let mut outer = Outer::new();
+                outer.fill(rest, Some(near), axes, kernel.steps());
+                if outer.drop_last(batch) {
+                    return outer.each(start, &mut |from, to| {
+                        let (sides, count) = ((height, width), batch.extent as usize);
+                        // SAFETY: part of the job.
+                        unsafe { kernel.batch((from, inner.source), to, sides, count, batch.source) }
+                    });
+                }
+            }
             if let Some(reach) = kernel.scatters(axes.len(), height) {
                 let mut flipped = PerAxis::new();
                 let axes = if columns == rest[near] {
@@ -158,18 +173,6 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
             }
             let mut outer = Outer::new();
             outer.fill(rest, Some(near), axes, kernel.steps());
-            let row = inner.extent * to_step;
-            if columns.destination == row
-                && let Some(batch) = outer.last_of(columns.extent * row)
-                && kernel.batches(start.1, height, width, batch.extent as usize)
-            {
-                outer.pop();
-                return outer.each(start, &mut |from, to| {
-                    let (sides, count) = ((height, width), batch.extent as usize);
-                    // SAFETY: part of the job.
-                    unsafe { kernel.batch((from, inner.source), to, sides, count, batch.source) }
-                });
-            }
             let ahead = outer.next_source_step();
             outer.each(start, &mut |from, to| {
                 // SAFETY: part of the job.
@@ -330,16 +333,14 @@ impl Outer {
         fastest.map_or(0, |index| self.axes[index].source)
     }
 
-    /// The axis that moves fastest, if each visit is so far from the last in the destination.
-    fn last_of(&self, step: i64) -> Option<Axis> {
-        let in_order = self.blocks.iter().all(|block| *block == 1);
-        self.axes.last().copied().filter(|axis| in_order && axis.destination == step)
-    }
-
-    /// Leaves that one out.
-    fn pop(&mut self) {
-        self.axes.len -= 1;
-        self.blocks.len -= 1;
+    /// Leaves out the axis that moves fastest. False: that is another one.
+    fn drop_last(&mut self, axis: &Axis) -> bool {
+        let is_last = self.axes.last() == Some(axis) && self.blocks.iter().all(|block| *block == 1);
+        if is_last {
+            self.axes.len -= 1;
+            self.blocks.len -= 1;
+        }
+        is_last
     }
 
     /// Visits every combination, block by block, until it says false.
