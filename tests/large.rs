@@ -291,6 +291,71 @@ fn streamed_batches() {
     }
 }
 
+/// The same with a cast: as the matrices transposed, and then cast; of so many that they are written around the caches, and
+/// of a few.
+#[test]
+fn cast_batches() {
+    // Rows, columns.
+    const SIDES: [(usize, usize); 6] = [(8, 8), (3, 5), (31, 33), (17, 64), (64, 61), (40, 50)];
+    const PAIRS: [(&str, &str); 7] = [
+        ("float32", "float16"),
+        ("uint8", "float32"),
+        ("float64", "uint8"),
+        ("int16", "complex128"),
+        ("complex64", "float32"),
+        ("float8_e4m3fn", "bfloat16"),
+        ("float64", "int64"),
+    ];
+    let mut random = Random(13);
+    for (index, (from, to)) in PAIRS.into_iter().enumerate() {
+        let dtypes: [DLDataType; 2] = [from, to].map(|name| name.parse().unwrap());
+        let sizes = dtypes.map(|dtype| usize::from(dtype.bits) / 8);
+        for (rows, columns) in SIDES {
+            let matrix = rows * columns;
+            let large = if cfg!(miri) { 0 } else { (17 << 20) / sizes[1] / matrix };
+            for count in [2, 7, large] {
+                if count == 0 {
+                    continue;
+                }
+                let elements = count * matrix;
+                // Small numbers, which every dtype of these has.
+                let bytes: Vec<u8> = (0..elements).map(|at| ((at / 251 + at * 7) % 50) as u8).collect();
+                let side =
+                    |bytes: Vec<u8>, strides: Vec<i64>, byte_offset| Side { bytes, strides, byte_offset };
+                let (across, down) = (columns as i64, rows as i64);
+                let shape = [count as i64, across, down];
+                let strides = vec![across * down, down, 1];
+                let uint8: DLDataType = "uint8".parse().unwrap();
+                let mut source = side(vec![0; elements * sizes[0]], vec![across * down, 1, across], 0);
+                let flat = side(bytes, vec![1], 0);
+                let numbers = side(std::mem::take(&mut source.bytes), vec![1], 0);
+                copy(
+                    &tensor(&flat, &[elements as i64], uint8),
+                    &tensor(&numbers, &[elements as i64], dtypes[0]),
+                    null_mut(),
+                );
+                source.bytes = numbers.bytes;
+                let transposed = side(vec![0; elements * sizes[0]], strides.clone(), 0);
+                copy(
+                    &tensor(&source, &shape, dtypes[0]),
+                    &tensor(&transposed, &shape, dtypes[0]),
+                    null_mut(),
+                );
+                let want = side(vec![0; elements * sizes[1]], strides.clone(), 0);
+                copy(&tensor(&transposed, &shape, dtypes[0]), &tensor(&want, &shape, dtypes[1]), null_mut());
+                let lead = if index % 2 == 0 { 0 } else { (1 + random.below(7)) * sizes[1] };
+                let result = side(vec![0xa5; elements * sizes[1] + 16 * sizes[1]], strides, lead);
+                copy(&tensor(&source, &shape, dtypes[0]), &tensor(&result, &shape, dtypes[1]), null_mut());
+                let end = lead + want.bytes.len();
+                let around =
+                    result.bytes[..lead].iter().chain(&result.bytes[end..]).all(|byte| *byte == 0xa5);
+                let same = result.bytes[lead..end] == want.bytes[..];
+                assert!(same && around, "{count} of {rows} x {columns}, {from} to {to}");
+            }
+        }
+    }
+}
+
 /// Short rows of something wider, or with the first two of three axes exchanged, to a result that is written around the
 /// caches.
 #[test]

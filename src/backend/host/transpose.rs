@@ -336,6 +336,19 @@ impl Matrix {
             && Isa::get() == Isa::Avx512
     }
 
+    /// Asks for what lies so many bytes from its elements.
+    pub fn prefetch(&self, ahead: isize, size: usize) {
+        let Matrix { source, source_row, rows, columns, .. } = *self;
+        let (source, row) = (source.wrapping_offset(ahead), columns * size);
+        if source_row.unsigned_abs() == row {
+            let lowest = source.wrapping_offset(source_row.min(0) * (rows as isize - 1));
+            return prefetch_bytes(lowest, (rows * row) as isize);
+        }
+        for index in 0..rows as isize {
+            prefetch_bytes(source.wrapping_offset(index * source_row), row as isize);
+        }
+    }
+
     /// # Safety
     /// The part is within the matrix.
     #[inline(always)]
@@ -1108,7 +1121,7 @@ pub fn is_batch(first: &Matrix, count: usize, size: usize) -> bool {
 /// # Safety
 /// As [`TransposeFn`] of each; [`is_batch`] says yes.
 pub unsafe fn batch(first: &Matrix, next: isize, count: usize, transpose: TransposeFn, size: usize) {
-    let Matrix { source, source_row, destination, rows, columns, .. } = *first;
+    let Matrix { source, destination, rows, columns, .. } = *first;
     let bytes = rows * columns * size;
     let some = (BATCH / bytes).max(1);
     let stage = Stage::take();
@@ -1118,20 +1131,13 @@ pub unsafe fn batch(first: &Matrix, next: isize, count: usize, transpose: Transp
             let these = some.min(count - done);
             for index in done..done + these {
                 let source = source.offset(index as isize * next);
-                let ahead = source.wrapping_offset(some as isize * next);
-                if source_row.unsigned_abs() == columns * size {
-                    let lowest = ahead.wrapping_offset(source_row.min(0) * (rows as isize - 1));
-                    prefetch_bytes(lowest, bytes as isize);
-                } else {
-                    for row in 0..rows as isize {
-                        prefetch_bytes(ahead.wrapping_offset(row * source_row), (columns * size) as isize);
-                    }
-                }
                 let destination = match &stage {
                     Some(stage) => stage.start().add(LINE + (index - done) * bytes),
                     None => destination.add(index * bytes),
                 };
-                transpose(&Matrix { source, destination, ..*first }, How::Cached);
+                let matrix = Matrix { source, destination, ..*first };
+                matrix.prefetch(some as isize * next, size);
+                transpose(&matrix, How::Cached);
             }
             if let Some(stage) = &stage {
                 let ends = (done == 0, done + these == count);

@@ -208,7 +208,67 @@ impl Kernel for CastKernel {
         // SAFETY: as the caller says.
         unsafe { Fused::new(self, from, to, &whole).run() }
     }
+
+    fn batches(&self, _to: i64, rows: usize, columns: usize, _count: usize) -> bool {
+        self.transpose.is_some() && rows * columns * self.caster.sizes().0 <= BATCH_TO
+    }
+
+    unsafe fn batch(
+        &self,
+        from: (i64, i64),
+        to: i64,
+        (rows, columns): (usize, usize),
+        count: usize,
+        next: i64,
+    ) -> bool {
+        let (source_size, destination_size) = self.caster.sizes();
+        let (elements, row) = (rows * columns, (rows * destination_size) as i64);
+        let Some(stage) = Stage::take() else {
+            return (0..count as i64).all(|index| {
+                let (from, to) = ((from.0 + index * next, from.1), (to + index * columns as i64 * row, row));
+                // SAFETY: as the caller says.
+                unsafe { self.matrix(from, to, rows, columns, 0) }
+            });
+        };
+        let (transpose, _) = self.transpose.expect("batches() says so");
+        let some = (BATCH / (elements * source_size)).max(1);
+        let around = self.streams && !stream::through();
+        (0..count).step_by(some).all(|done| {
+            let these = some.min(count - done);
+            // SAFETY: as the caller says; the matrices of a turn are within the buffer.
+            unsafe {
+                let source = self.sides.source.offset(from.0 as isize);
+                let destination = self.sides.destination.offset(to as isize);
+                for index in 0..these {
+                    let matrix = Matrix {
+                        source: source.offset((done + index) as isize * next as isize),
+                        source_row: from.1 as isize,
+                        destination: stage.start().add(index * elements * source_size),
+                        destination_row: (rows * source_size) as isize,
+                        rows,
+                        columns,
+                    };
+                    if around {
+                        matrix.prefetch(some as isize * next as isize, source_size);
+                    }
+                    transpose(&matrix, How::Cached);
+                }
+                let destination = destination.add(done * elements * destination_size);
+                let n = these * elements;
+                if around {
+                    let ends = (done == 0, done + these == count);
+                    return self.run_around(stage.start(), destination, n, stage.carried(0), ends);
+                }
+                self.caster.run(stage.start(), destination, n)
+            }
+        })
+    }
 }
+
+/// Bytes of small matrices of the source that are transposed before they are cast, and of one at most: larger ones have
+/// long enough rows by themselves.
+const BATCH: usize = 8 << 10;
+const BATCH_TO: usize = 4 << 10;
 
 /// What is read of a row of a large matrix before its next row, or what that is cast to, in bytes: of less,
 /// the rows' starts would be much of it.
