@@ -18,6 +18,20 @@ pub struct Sides {
 // SAFETY: the kernels read one and write the other, and no two threads write one element.
 unsafe impl Sync for Sides {}
 
+impl Sides {
+    /// A matrix as [`Kernel::matrix`] has it.
+    pub fn matrix(&self, from: (i64, i64), to: (i64, i64), rows: usize, columns: usize) -> Matrix {
+        Matrix {
+            source: self.source.wrapping_offset(from.0 as isize),
+            source_row: from.1 as isize,
+            destination: self.destination.wrapping_offset(to.0 as isize),
+            destination_row: to.1 as isize,
+            rows,
+            columns,
+        }
+    }
+}
+
 /// Whether transposes write around the caches: only where the whole result is too large for them.
 fn how(bytes: usize) -> How {
     if bytes >= stream::STREAM_FROM { How::Streamed } else { How::Cached }
@@ -209,38 +223,20 @@ impl Kernel for Move {
         ahead: i64,
     ) -> bool {
         let transpose = self.transpose.expect("transposes() says so");
+        let matrix = self.sides.matrix(from, to, rows, columns);
+        let small = rows * columns * self.size <= SMALL_MATRIX;
+        let around = self.how == How::Streamed && matrix.is_of_lines(self.size);
+        let how = if small && ahead != 0 && !around { How::Ahead(ahead as isize) } else { self.how };
         // SAFETY: as the caller says.
-        unsafe {
-            let matrix = Matrix {
-                source: self.sides.source.offset(from.0 as isize),
-                source_row: from.1 as isize,
-                destination: self.sides.destination.offset(to.0 as isize),
-                destination_row: to.1 as isize,
-                rows,
-                columns,
-            };
-            let small = rows * columns * self.size <= SMALL_MATRIX;
-            let around = self.how == How::Streamed && matrix.is_of_lines(self.size);
-            let how = if small && ahead != 0 && !around { How::Ahead(ahead as isize) } else { self.how };
-            transpose(&matrix, how);
-        }
+        unsafe { transpose(&matrix, how) };
         true
     }
 
     fn batches(&self, to: i64, rows: usize, columns: usize, count: usize) -> bool {
-        let row = (rows * self.size) as isize;
-        let matrix = Matrix {
-            source: self.sides.source,
-            source_row: 0,
-            destination: self.sides.destination.wrapping_offset(to as isize),
-            destination_row: row,
-            rows,
-            columns,
-        };
         self.how == How::Streamed
             && cfg!(target_arch = "x86_64")
             && !stream::through()
-            && transpose::is_batch(&matrix, count, self.size)
+            && transpose::is_batch(&self.sides.matrix((0, 0), (to, 0), rows, columns), count, self.size)
     }
 
     unsafe fn batch(
@@ -252,18 +248,9 @@ impl Kernel for Move {
         next: i64,
     ) -> bool {
         let transpose = self.transpose.expect("transposes() says so");
+        let first = self.sides.matrix(from, (to, (rows * self.size) as i64), rows, columns);
         // SAFETY: as the caller says.
-        unsafe {
-            let first = Matrix {
-                source: self.sides.source.offset(from.0 as isize),
-                source_row: from.1 as isize,
-                destination: self.sides.destination.offset(to as isize),
-                destination_row: (rows * self.size) as isize,
-                rows,
-                columns,
-            };
-            transpose::batch(&first, next as isize, count, transpose, self.size);
-        }
+        unsafe { transpose::batch(&first, next as isize, count, transpose, self.size) };
         true
     }
 

@@ -922,7 +922,7 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
 /// Bytes of a small matrix from which on it is written around the caches line by line.
 const LINES_FROM: usize = 3 << 10;
 /// Bytes of matrices that are put together at a time.
-const BATCH: usize = 8 << 10;
+pub const BATCH: usize = 8 << 10;
 /// Bytes of a matrix from which on that pays, times those of an element; and up to which, which fit the buffer.
 const BATCH_FROM: usize = 4 << 10;
 const BATCH_TO: usize = 64 << 10;

@@ -193,18 +193,7 @@ impl Kernel for CastKernel {
         columns: usize,
         _ahead: i64,
     ) -> bool {
-        let Sides { source, destination } = self.sides;
-        // SAFETY: as the caller says.
-        let whole = unsafe {
-            Matrix {
-                source: source.offset(from.0 as isize),
-                source_row: from.1 as isize,
-                destination: destination.offset(to.0 as isize),
-                destination_row: to.1 as isize,
-                rows,
-                columns,
-            }
-        };
+        let whole = self.sides.matrix(from, to, rows, columns);
         // SAFETY: as the caller says.
         unsafe { Fused::new(self, from, to, &whole).run() }
     }
@@ -231,29 +220,26 @@ impl Kernel for CastKernel {
             });
         };
         let (transpose, _) = self.transpose.expect("batches() says so");
-        let some = (BATCH / (elements * source_size)).max(1);
+        let first = self.sides.matrix(from, (to, 0), rows, columns);
+        let some = (transpose::BATCH / (elements * source_size)).max(1);
         let around = self.streams && !stream::through();
         (0..count).step_by(some).all(|done| {
             let these = some.min(count - done);
             // SAFETY: as the caller says; the matrices of a turn are within the buffer.
             unsafe {
-                let source = self.sides.source.offset(from.0 as isize);
-                let destination = self.sides.destination.offset(to as isize);
                 for index in 0..these {
                     let matrix = Matrix {
-                        source: source.offset((done + index) as isize * next as isize),
-                        source_row: from.1 as isize,
+                        source: first.source.offset((done + index) as isize * next as isize),
                         destination: stage.start().add(index * elements * source_size),
                         destination_row: (rows * source_size) as isize,
-                        rows,
-                        columns,
+                        ..first
                     };
                     if around {
                         matrix.prefetch(some as isize * next as isize, source_size);
                     }
                     transpose(&matrix, How::Cached);
                 }
-                let destination = destination.add(done * elements * destination_size);
+                let destination = first.destination.add(done * elements * destination_size);
                 let n = these * elements;
                 if around {
                     let ends = (done == 0, done + these == count);
@@ -265,9 +251,8 @@ impl Kernel for CastKernel {
     }
 }
 
-/// Bytes of small matrices of the source that are transposed before they are cast, and of one at most: larger ones have
-/// long enough rows by themselves.
-const BATCH: usize = 8 << 10;
+/// Bytes of a matrix of the source up to which it is cast together with others: larger ones have long enough rows by
+/// themselves.
 const BATCH_TO: usize = 4 << 10;
 
 /// What is read of a row of a large matrix before its next row, or what that is cast to, in bytes: of less,
