@@ -172,6 +172,8 @@ pub struct Matrices<'a> {
     pub end: Option<i64>,
     /// Whether what is read is asked for a block ahead, as something is written.
     pub spread: bool,
+    /// From where one starts in the source to where the next one does, unless it is the last along an axis.
+    pub next: i64,
 }
 
 /// Where a source ends whose first element is there, if there is nothing else between its lowest element and its
@@ -269,8 +271,9 @@ pub fn each_matrix(
         next: (axes[rows.cut].source * rows.block) as isize,
         last: rows.of(rows.steps(axes, blocks - 1)).len(),
     };
+    let next = outer.last().map_or(0, |axis| axis.source);
     let matrices =
-        Matrices { rows, columns: columns.of(columns.block), outer: &outer, end, spread: reach.spread };
+        Matrices { rows, columns: columns.of(columns.block), outer: &outer, end, spread: reach.spread, next };
     if columns.whole {
         return Some(visit(start.0, start.1, &matrices));
     }
@@ -283,8 +286,10 @@ pub fn each_matrix(
     Some(each_at(&outer, start, &mut |from, to, _| {
         (0..blocks.extent).all(|index| {
             let columns = columns.of(columns.steps(axes, index));
-            let (from, to) = (from + index * blocks.source, to + index * blocks.destination);
-            visit(from, to, &Matrices { columns, outer: &[], ..matrices })
+            let done = index * blocks.source;
+            let next = if index + 1 < blocks.extent { blocks.source } else { next - done };
+            let (from, to) = (from + done, to + index * blocks.destination);
+            visit(from, to, &Matrices { columns, outer: &[], next, ..matrices })
         })
     }))
 }

@@ -4,7 +4,7 @@ use super::bits;
 use super::copy::{self, CopyFn, Steps};
 use super::fuse::{Matrices, Reach};
 use super::isa::Isa;
-use super::stream::{self, LONG_ROW};
+use super::stream::{self, LONG_ROW, Memory};
 use super::transpose::{self, How, Matrix, Scattered, ScatteredFn, TransposeFn};
 use super::walk::Kernel;
 
@@ -257,7 +257,7 @@ impl Kernel for Move {
     fn scatters(&self, axes: usize, inner: usize) -> Option<&'static Reach> {
         // A matrix by itself that stays in the caches is best as it is.
         self.scattered.filter(|_| axes > 2 || self.how == How::Streamed)?;
-        transpose::reach(self.size, self.how, stream::through() && transpose::is_long(inner, self.size))
+        transpose::reach(self.size, self.how, Memory::get(), inner)
     }
 
     unsafe fn scattered(&self, from: i64, to: i64, matrices: &Matrices) -> bool {

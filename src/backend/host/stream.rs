@@ -56,7 +56,7 @@ pub fn asks() -> bool {
 
 /// What processors differ in that no instruction tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Memory {
+pub enum Memory {
     Other,
     /// Intel's with AVX-512.
     Mesh,
@@ -66,7 +66,8 @@ enum Memory {
 }
 
 impl Memory {
-    fn get() -> Memory {
+    /// This processor's.
+    pub fn get() -> Memory {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use std::sync::atomic::{AtomicU8, Ordering};
@@ -388,8 +389,10 @@ pub fn prefetch_to_write(at: *const u8, bytes: usize) {
 
 #[inline(always)]
 fn each_line(at: *const u8, bytes: isize, ask: impl Fn(*const u8)) {
-    for line in (0..bytes.unsigned_abs()).step_by(LINE) {
-        ask(at.wrapping_offset(if bytes < 0 { -(line as isize) } else { line as isize }));
+    let (from, to) = (at as usize, (at as usize).saturating_add_signed(bytes));
+    let first = from.min(to) & !(LINE - 1);
+    for line in (0..from.max(to) - first).step_by(LINE) {
+        ask((first + line) as *const u8);
     }
 }
 

@@ -17,13 +17,13 @@ mod x86;
 
 use std::mem::MaybeUninit;
 
-pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size, is_long, reach};
+pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size, reach};
 #[cfg(test)]
 pub use self::stage::STAGE;
 pub use self::stage::Stage;
 #[cfg(test)]
 pub use self::strips::MOST_COLUMNS;
-pub use self::strips::{Ahead, Block, each_piece};
+pub use self::strips::{Ahead, Block, each_piece, lines_each};
 use super::isa::Isa;
 use super::stream::{LINE, fence, prefetch, prefetch_bytes, prefetch_to_write, write_around};
 #[cfg(target_arch = "x86_64")]

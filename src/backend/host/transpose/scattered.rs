@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::super::fuse::{MOST, Matrices, Reach, Rows};
+use super::super::stream::Memory;
 use super::super::walk::PerAxis;
 use super::stage::{STAGE, Stage};
 use super::*;
@@ -112,13 +113,17 @@ unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Plac
 
 /// Bytes of the rows and columns that go straight to the destination: their lines stay in the first cache.
 const DIRECT: (usize, usize) = (256, 256);
+/// The same where the second cache is as good: edges are less of what is longer.
+const NEAR: (usize, usize) = (1024, 512);
 /// Bytes of those that are written around the caches: memory likes long pieces on both sides.
 const STAGED: (usize, usize) = (512, 1024);
 /// Bytes that must follow one another in the destination for that.
 const LEAST: usize = 512;
-/// The two where lines that are read are asked for a block ahead, one with each that is written: rows, of which there
-/// are some at least, and columns.
+/// The two where lines that are read are asked for a block ahead, one with each that is written, and memory likes what
+/// it is read in to be longer still: rows, of which there are some at least, and columns.
 const SPREAD: (usize, usize, usize) = (128, 32, 2048);
+/// Bytes of a block where it is as long both ways: as much again is asked for, and both stay in the second cache.
+const BLOCK: usize = 128 << 10;
 /// Bytes of the columns that are transposed there before they are written.
 const STRIP: usize = LINE;
 /// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
@@ -128,24 +133,24 @@ const LONG_SMALL: usize = 512;
 /// Columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
 
-/// Whether an axis that is innermost in the destination makes columns that are worth it by itself. Rows of more axes
-/// start anywhere, and share sets of the second cache.
-pub fn is_long(extent: usize, size: usize) -> bool {
-    extent * size >= LEAST
-}
-
-/// The matrices that are best for elements of a size: 1, 2, 4, 8 or 16 bytes. `spread`: what is read is asked for a
-/// block ahead, where it is written around the caches.
-pub fn reach(size: usize, how: How, spread: bool) -> Option<&'static Reach> {
-    static REACHES: [[Reach; 3]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+/// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with so many on the axis that is innermost in
+/// the destination.
+pub fn reach(size: usize, how: How, memory: Memory, inner: usize) -> Option<&'static Reach> {
+    static REACHES: [[Reach; 5]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
     let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
-    let way = if is_staged { 1 + usize::from(spread) } else { 0 };
+    let way = match memory {
+        Memory::Near => 3 + usize::from(is_staged),
+        _ if !is_staged => 0,
+        // Rows of more axes start anywhere, and share sets of the second cache.
+        Memory::Mesh if inner * size >= LEAST => 2,
+        _ => 1,
+    };
     Some(&REACHES.get(size.trailing_zeros() as usize)?[way])
 }
 
-/// Those that go straight to the destination, and those that are written around the caches: as they are read, and
-/// a block after what is asked for.
-const fn reaches(size: usize) -> [Reach; 3] {
+/// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
+/// runs that are asked for before; then both of [`Memory::Near`], the second in blocks that are asked for before.
+const fn reaches(size: usize) -> [Reach; 5] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
     let direct =
@@ -157,7 +162,11 @@ const fn reaches(size: usize) -> [Reach; 3] {
         Reach { rows, columns, least_rows, side, alone: side, rows_first: true, long, spread: false };
     let (rows, columns) = (SPREAD.0 / size, SPREAD.2 / size);
     let rows = if rows < SPREAD.1 { SPREAD.1 } else { rows };
-    [direct, staged, Reach { rows, columns, spread: true, ..staged }]
+    let runs = Reach { rows, columns, spread: true, ..staged };
+    let columns = if size > 4 { 64 } else { 256 };
+    let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: true, ..staged };
+    let near = Reach { rows: NEAR.0 / size, columns: NEAR.1 / size, ..direct };
+    [direct, staged, runs, near, blocks]
 }
 
 /// # Safety
@@ -225,11 +234,14 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
                             (false, true) => {
                                 (places.source.wrapping_add((first + most) * SIZE), next_columns)
                             }
-                            (false, false) => (places.likely_next(), columns.len()),
+                            (false, false) => {
+                                (places.source.wrapping_offset(matrices.next as isize), columns.len())
+                            }
                         };
                         let offsets = rows.of(if below { index + 1 } else { 0 });
                         Ahead::new(offsets.iter().map(move |row| next.wrapping_offset(*row)), width * SIZE)
                     });
+                    let lines = lines_each(rows.of(index).len(), columns.len(), SIZE);
                     let mut done = 0;
                     while done < columns.len() {
                         let left = columns.len() - done;
@@ -246,7 +258,7 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
                             for (column, start) in columns.iter().zip(starts) {
                                 staged.write(*start, to.offset(*column), bytes, ends);
                                 if let Some(ahead) = &mut ahead {
-                                    ahead.ask(bytes.div_ceil(LINE));
+                                    ahead.ask(lines);
                                 }
                             }
                         }
@@ -311,11 +323,6 @@ impl<'a> Places<'a> {
         at.clear();
         outer.iter().for_each(|_| at.push(0));
         Places { source, destination, outer, left: inner.extent, inner: *inner, at }
-    }
-
-    /// Where the next one is in the source, unless this is the last of an axis.
-    fn likely_next(&self) -> *const u8 {
-        self.source.wrapping_offset(self.inner.source as isize)
     }
 
     /// Goes to the next one. False: there is none.
@@ -437,10 +444,11 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             // By itself, so that the others keep nothing at hand for it.
             _ if height >= side && width >= side && self.far => each!(squares[V, true]),
             _ if height >= side && width >= side => each!(squares[V, false]),
-            _ if height >= side && width >= lane => each!(tall[V]),
+            _ if height >= side && width >= lane && self.far => each!(tall[V, true]),
+            _ if height >= side && width >= lane => each!(tall[V, false]),
             _ if height >= side => each!(narrow[V]),
             _ if width >= side => each!(flat[V]),
-            _ if height >= lane && width >= lane => each!(tall[V::Lane]),
+            _ if height >= lane && width >= lane => each!(tall[V::Lane, false]),
             _ if height >= lane => each!(narrow[V::Lane]),
             _ if width >= lane => each!(flat[V::Lane]),
             _ if SIZE <= 2 && height >= half::<SIZE>() && width >= half::<SIZE>() => each!(halves[V::Lane]),
@@ -471,7 +479,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                 row += side;
             }
             if width < self.columns.len() {
-                self.tall_from::<V>(source, to, width);
+                self.tall_from::<V, false>(source, to, width);
             }
             if height < self.rows.len() {
                 self.flat_from::<V>(source, to, height);
@@ -484,14 +492,14 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// # Safety
     /// As [`baseline`], with at least as many rows as a vector has elements, and columns as a lane has.
     #[inline(always)]
-    unsafe fn tall<V: Vector>(&self, source: *const u8, to: *mut u8) {
+    unsafe fn tall<V: Vector, const FAR: bool>(&self, source: *const u8, to: *mut u8) {
         // SAFETY: the caller's.
-        unsafe { self.tall_from::<V>(source, to, 0) }
+        unsafe { self.tall_from::<V, FAR>(source, to, 0) }
     }
 
     /// The same from one on, and a few before where fewer are left.
     #[inline(always)]
-    unsafe fn tall_from<V: Vector>(&self, source: *const u8, to: *mut u8, first: usize) {
+    unsafe fn tall_from<V: Vector, const FAR: bool>(&self, source: *const u8, to: *mut u8, first: usize) {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
         let (height, width) = (self.rows.len(), self.columns.len());
         macro_rules! strip {
@@ -511,6 +519,11 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         // SAFETY: the caller's; the last pieces end where rows and columns do.
         unsafe {
             loop {
+                if FAR {
+                    (first..width)
+                        .step_by(LINE / SIZE)
+                        .for_each(|column| self.ask(source, row + side, side, column));
+                }
                 strip!(V, row);
                 row += side;
                 match height - row {
@@ -827,11 +840,11 @@ mod tests {
         let transpose = for_size(isa, size).unwrap();
         let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
         let start = (first, shift as i64);
-        let spread = random.below(2) == 0 && is_long(axes[inner].extent as usize, size);
+        let memory = [Memory::Other, Memory::Mesh, Memory::Near][random.below(3)];
         let done = each_matrix(
             &axes,
             (inner, near),
-            reach(size, how, spread).unwrap(),
+            reach(size, how, memory, axes[inner].extent as usize).unwrap(),
             start,
             &mut |at, start, matrices| {
                 // SAFETY: the matrices are parts of the two.

@@ -68,7 +68,7 @@ pub unsafe fn each_piece(
             let height = block.rows.min(rows - top);
             let ends = (top == 0, top + height == rows);
             let mut ahead = Ahead::after(matrix, size, &block, left, top);
-            let lines = (height * width * size).div_ceil(LINE * width);
+            let lines = lines_each(height, width, size);
             for first in (0..width).step_by(block.strip) {
                 let strip = block.strip.min(width - first);
                 // SAFETY: the part is within the matrix, and the strip is within the stage.
@@ -92,32 +92,42 @@ pub unsafe fn each_piece(
     true
 }
 
+/// How many lines are asked for with each column, so that all are with the last one: a row may begin and end in a line
+/// that it does not fill.
+pub fn lines_each(rows: usize, columns: usize, size: usize) -> usize {
+    (rows * (columns * size + LINE)).div_ceil(LINE * columns)
+}
+
 /// What is asked for of a block, row by row.
 pub struct Ahead<Rows> {
     rows: Rows,
-    row: Option<*const u8>,
-    /// Bytes of each row, and of this one those that were asked for.
+    /// Bytes of each row.
     bytes: usize,
-    done: usize,
+    /// The line that is asked for next, unless this row ends before it.
+    line: usize,
+    end: usize,
 }
 
 impl<Rows: Iterator<Item = *const u8>> Ahead<Rows> {
     /// For rows of so many bytes that start there.
-    pub fn new(mut rows: Rows, bytes: usize) -> Ahead<Rows> {
-        let row = rows.next();
-        Ahead { rows, row, bytes, done: 0 }
+    pub fn new(rows: Rows, bytes: usize) -> Ahead<Rows> {
+        Ahead { rows, bytes, line: 0, end: 0 }
     }
 
     /// Asks for so many lines.
     #[inline]
     pub fn ask(&mut self, lines: usize) {
         for _ in 0..lines {
-            let Some(row) = self.row else { return };
-            prefetch(row.wrapping_add(self.done));
-            self.done += LINE;
-            if self.done >= self.bytes {
-                (self.row, self.done) = (self.rows.next(), 0);
+            while self.line >= self.end {
+                let Some(row) = self.rows.next() else { return };
+                let (row, last) = (row as usize, self.line.wrapping_sub(LINE));
+                let line = row & !(LINE - 1);
+                // What is in one line with the end of the row before.
+                self.line = if line == last { line + LINE } else { line };
+                self.end = row + self.bytes;
             }
+            prefetch(self.line as *const u8);
+            self.line += LINE;
         }
     }
 }
