@@ -44,11 +44,6 @@ pub fn through() -> bool {
     Memory::get() == Memory::Mesh
 }
 
-/// Whether rows that are cast to fewer bytes on their way through a transpose are better read in long runs.
-pub fn reads_runs() -> bool {
-    Memory::get() != Memory::Other
-}
-
 /// Whether what is read in order is asked for before.
 pub fn asks() -> bool {
     Memory::get() != Memory::Near

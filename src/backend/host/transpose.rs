@@ -1047,7 +1047,7 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
             }
         } else if columns * size > NARROW && source_row % CLASH_SMALL != 0 {
             let block = match through() {
-                true => Block::of_runs(columns, size, size),
+                true => Block::of_runs(columns, size, size, true),
                 false => Block { columns: RUN / size, strip: LINE / size, rows: STREAM_BAND / size },
             };
             each_piece(matrix, transpose, size, block, &stage, |piece| {

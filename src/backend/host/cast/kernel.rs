@@ -7,8 +7,8 @@ use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
-use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line};
-use crate::backend::host::transpose::{self, Ahead, Block, How, Matrix, Stage, TransposeFn};
+use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, Memory};
+use crate::backend::host::transpose::{self, Ahead, Block, How, Matrix, Stage, TransposeFn, lines_each};
 use crate::backend::host::walk::Kernel;
 
 /// Casts elements.
@@ -53,7 +53,11 @@ impl CastKernel {
             streams: in_bytes && stream::pays(bytes),
             runs: in_bytes
                 && stream::pays(bytes)
-                && (stream::through() || destination_size < source_size && stream::reads_runs()),
+                && match Memory::get() {
+                    Memory::Mesh => true,
+                    Memory::Near => destination_size != source_size,
+                    Memory::Other => false,
+                },
         }
     }
 
@@ -375,7 +379,8 @@ impl<'a> Fused<'a> {
             _ if runs => {
                 let larger = source_size.max(destination_size);
                 let staged = if narrows || clashes { destination_size } else { source_size };
-                let block = Block::of_runs(columns, larger, staged);
+                let long = narrows || stream::through();
+                let block = Block::of_runs(columns, larger, staged, long);
                 (block.columns, block.rows)
             }
             true => (run, piece),
@@ -403,8 +408,8 @@ impl<'a> Fused<'a> {
             block,
             follow,
             streams,
-            // Of what gets much smaller too much would be asked for with each line that is written.
-            asks: runs && destination_size > 1,
+            // Of what gets much smaller too much would be asked for with each line that is written around a mesh.
+            asks: runs && (destination_size > 1 || !stream::through()),
         }
     }
 
@@ -504,7 +509,7 @@ impl<'a> Fused<'a> {
         let (size, Matrix { rows, columns, .. }) = (self.destination_size, *part);
         let block = Block { columns: self.strip, strip: 0, rows: self.block };
         let mut next = Ahead::after(self.matrix, self.source_size, &block, left, top);
-        let lines = if self.asks { (rows * self.source_size).div_ceil(LINE) } else { 0 };
+        let lines = if self.asks { lines_each(rows, columns, self.source_size) } else { 0 };
         let (cast, pitch) = (buffers.block.start(), columns * size + LINE);
         // SAFETY: the caller's; a block and what is transposed of it fit the buffer.
         unsafe {
@@ -616,8 +621,10 @@ mod tests {
             for columns in [run, 700, 1024, 1025, 5000] {
                 for staged in [source_size.min(destination_size), destination_size] {
                     let larger = source_size.max(destination_size);
-                    let block = Block::of_runs(columns, larger, staged);
-                    blocks.push((block.columns, block.rows, staged));
+                    for long in [false, true] {
+                        let block = Block::of_runs(columns, larger, staged, long);
+                        blocks.push((block.columns, block.rows, staged));
+                    }
                 }
             }
             for (run, piece, staged) in blocks {

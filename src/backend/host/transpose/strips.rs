@@ -14,23 +14,25 @@ pub struct Block {
     pub rows: usize,
 }
 
-/// What is best where memory takes long to answer ([`super::through`]): runs of so many bytes of the source's rows.
-const RUN: usize = 4 << 10;
+/// What is best where memory takes long to answer ([`super::through`]): runs of so many bytes of the source's rows, and
+/// the most rows of a block.
+const LONG: (usize, usize) = (4 << 10, 128);
+/// The same of casts that widen, where what is read is less than what is written, elsewhere.
+const SHORT: (usize, usize) = (1 << 10, 256);
 /// The most columns, each a row of the destination: their pages have to stay at hand from one block to the next.
 pub const MOST_COLUMNS: usize = 1 << 10;
 /// Bytes of a block. As many more are asked for while it is written.
 const BLOCK: usize = 128 << 10;
-/// The most rows of it.
-const MOST_ROWS: usize = 128;
 
 impl Block {
-    /// Long runs of few rows, of a matrix of so many columns: for elements of so many bytes where they are larger, and
-    /// where they wait in the second cache. As it is done, a strip takes one line of each row.
-    pub fn of_runs(columns: usize, larger: usize, staged: usize) -> Block {
-        let most = MOST_COLUMNS.min(RUN / larger);
+    /// Runs of a matrix of so many columns, long ones of few rows or short ones of more: for elements of so many bytes
+    /// where they are larger, and where they wait in the second cache. As it is done, a strip takes one line of each row.
+    pub fn of_runs(columns: usize, larger: usize, staged: usize, long: bool) -> Block {
+        let (run, rows) = if long { LONG } else { SHORT };
+        let most = MOST_COLUMNS.min(run / larger);
         // About equally wide.
         let columns = columns.div_ceil(columns.div_ceil(most)).next_multiple_of(LINE).min(most);
-        Block { columns, strip: LINE / staged, rows: MOST_ROWS.min(BLOCK / (most * staged)) }
+        Block { columns, strip: LINE / staged, rows: rows.min(BLOCK / (most * staged)) }
     }
 }
 
