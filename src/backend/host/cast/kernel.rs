@@ -509,7 +509,7 @@ impl<'a> Fused<'a> {
         let (size, Matrix { rows, columns, .. }) = (self.destination_size, *part);
         let block = Block { columns: self.strip, strip: 0, rows: self.block };
         let mut next = Ahead::after(self.matrix, self.source_size, &block, left, top);
-        let lines = if self.asks { lines_each(rows, columns, self.source_size) } else { 0 };
+        let lines = if self.asks { lines_each(rows, rows * columns * self.source_size, columns) } else { 0 };
         let (cast, pitch) = (buffers.block.start(), columns * size + LINE);
         // SAFETY: the caller's; a block and what is transposed of it fit the buffer.
         unsafe {

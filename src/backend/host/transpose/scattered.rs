@@ -215,6 +215,9 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
         None => (columns.len(), &[][..], outer),
         Some(staged) => (staged.columns.len(), outer, &[][..]),
     };
+    // What is read in one piece: rows that do not follow each other, if the source has as many columns.
+    let runs =
+        1 + rows.offsets.windows(2).filter(|two| two[1] - two[0] != (columns.len() * SIZE) as isize).count();
     let (mut at, mut at_together) = (PerAxis::new(), PerAxis::new());
     let mut places = Places::new(by_one, source, destination, &mut at);
     loop {
@@ -241,7 +244,7 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
                         let offsets = rows.of(if below { index + 1 } else { 0 });
                         Ahead::new(offsets.iter().map(move |row| next.wrapping_offset(*row)), width * SIZE)
                     });
-                    let lines = lines_each(rows.of(index).len(), columns.len(), SIZE);
+                    let lines = lines_each(runs, rows.of(index).len() * columns.len() * SIZE, columns.len());
                     let mut done = 0;
                     while done < columns.len() {
                         let left = columns.len() - done;

@@ -70,7 +70,7 @@ pub unsafe fn each_piece(
             let height = block.rows.min(rows - top);
             let ends = (top == 0, top + height == rows);
             let mut ahead = Ahead::after(matrix, size, &block, left, top);
-            let lines = lines_each(height, width, size);
+            let lines = lines_each(height, height * width * size, width);
             for first in (0..width).step_by(block.strip) {
                 let strip = block.strip.min(width - first);
                 // SAFETY: the part is within the matrix, and the strip is within the stage.
@@ -94,10 +94,10 @@ pub unsafe fn each_piece(
     true
 }
 
-/// How many lines are asked for with each column, so that all are with the last one: a row may begin and end in a line
-/// that it does not fill.
-pub fn lines_each(rows: usize, columns: usize, size: usize) -> usize {
-    (rows * (columns * size + LINE)).div_ceil(LINE * columns)
+/// How many lines are asked for with each column, so that all are with the last one, of so many bytes in runs: each may
+/// begin and end in a line that it does not fill.
+pub fn lines_each(runs: usize, bytes: usize, columns: usize) -> usize {
+    (bytes + runs * LINE).div_ceil(LINE * columns)
 }
 
 /// What is asked for of a block, row by row.
