@@ -242,9 +242,6 @@ enum Question {
     Alignment(u32),
 }
 
-const DEVICES: usize = device::ASCEND as usize + 2;
-const KINDS: usize = Kind::Other.index() + 1;
-
 impl Kind {
     const fn index(self) -> usize {
         match self {
@@ -255,13 +252,17 @@ impl Kind {
         }
     }
 
-    #[inline(always)]
-    fn of(dtype: DLDataType) -> Kind {
-        match (Scalar::of(dtype), dtype.lanes) {
-            (Some(scalar), 1) => Kind::Scalar(scalar),
-            (Some(Scalar::Float4E2m1fn), 2) => Kind::Float4Pair,
-            (None, 1) if (dtype.code, dtype.bits) == (dtype_code::COMPLEX, 32) => Kind::Complex32,
-            _ => Kind::Other,
+    /// Those in this place, but for [`Kind::Other`].
+    const fn nth(index: usize) -> Option<DLDataType> {
+        match Scalar::nth(index) {
+            Some(scalar) => Some(scalar.dtype()),
+            None if index == Kind::Complex32.index() => {
+                Some(DLDataType { code: dtype_code::COMPLEX, bits: 32, lanes: 1 })
+            }
+            None if index == Kind::Float4Pair.index() => {
+                Some(DLDataType { lanes: 2, ..Scalar::Float4E2m1fn.dtype() })
+            }
+            None => None,
         }
     }
 }
@@ -305,25 +306,36 @@ const fn mask_of(question: Question) -> u32 {
     mask
 }
 
-const BY_DEVICE: [u32; DEVICES] = {
-    let mut masks = [0; DEVICES];
+const BY_DEVICE: [u32; DLDevice::INDICES] = {
+    let mut masks = [0; DLDevice::INDICES];
     let mut index = 0;
-    while index < DEVICES {
+    while index < DLDevice::INDICES {
         masks[index] = mask_of(Question::Device(index as i32));
         index += 1;
     }
     masks
 };
 
-const BY_KIND: [u32; KINDS] = {
-    let mut masks = [0; KINDS];
+/// Those who take a dtype that has a [`Kind`], by [`slot`].
+const BY_DTYPE: [(u32, u32); SLOTS] = {
+    let mut slots = [(0, BY_OTHER_DTYPE); SLOTS];
     let mut index = 0;
-    while index < KINDS {
-        masks[index] = mask_of(Question::Dtype(index));
+    while let Some(dtype) = Kind::nth(index) {
+        let slot = &mut slots[slot(dtype)];
+        assert!(slot.0 == 0, "another factor has to be found");
+        *slot = (dtype.number(), mask_of(Question::Dtype(index)));
         index += 1;
     }
-    masks
+    slots
 };
+const BY_OTHER_DTYPE: u32 = mask_of(Question::Dtype(Kind::Other.index()));
+const SLOTS: usize = 64;
+
+/// No two kinds have the same.
+const fn slot(dtype: DLDataType) -> usize {
+    const FACTOR: u32 = 0x3a6e_0355;
+    dtype.number().wrapping_mul(FACTOR) as usize / (u32::MAX as usize / SLOTS + 1)
+}
 
 const BY_NDIM: [u32; MAX_NDIM + 1] = {
     let mut masks = [0; MAX_NDIM + 1];
@@ -335,12 +347,12 @@ const BY_NDIM: [u32; MAX_NDIM + 1] = {
     masks
 };
 
-const ALIGNMENTS: usize = 13;
-const BY_ALIGNMENT: [u32; ALIGNMENTS] = {
-    let mut masks = [0; ALIGNMENTS];
+/// By the alignment's trailing zeros: all of its bits where it is unknown, which is 0.
+const BY_ALIGNMENT: [u32; u32::BITS as usize + 1] = {
+    let mut masks = [ALL; u32::BITS as usize + 1];
     let mut log2 = 0;
-    while log2 < ALIGNMENTS {
-        masks[log2] = mask_of(Question::Alignment(log2 as u32));
+    while log2 < u32::BITS {
+        masks[log2 as usize] = mask_of(Question::Alignment(log2));
         log2 += 1;
     }
     masks
@@ -378,6 +390,23 @@ const READ_ONLY: u32 = mask_of(Question::ReadOnly);
 const PADDED: u32 = mask_of(Question::Padded);
 const EMPTY: u32 = mask_of(Question::Empty);
 
+/// What most tensors are asked about; in one place, whose address is then loaded once.
+static TAKERS: Takers = Takers {
+    by_device: BY_DEVICE,
+    by_dtype: BY_DTYPE,
+    by_ndim: BY_NDIM,
+    by_alignment: BY_ALIGNMENT,
+    by_facts: BY_FACTS,
+};
+
+struct Takers {
+    by_device: [u32; DLDevice::INDICES],
+    by_dtype: [(u32, u32); SLOTS],
+    by_ndim: [u32; MAX_NDIM + 1],
+    by_alignment: [u32; u32::BITS as usize + 1],
+    by_facts: [u32; Facts::ALL as usize + 1],
+}
+
 /// What the table asks of a tensor.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
@@ -402,29 +431,37 @@ pub struct Candidate<'a> {
 /// The consumers that take a device type.
 #[inline(always)]
 pub fn by_device(device: DLDevice) -> u32 {
-    // Unknown numbers share the last place, as the type after the last that is known.
-    BY_DEVICE[(device.device_type as u32 as usize).min(DEVICES - 1)]
+    TAKERS.by_device[device.index()]
+}
+
+/// The consumers that take a dtype.
+#[inline(always)]
+fn by_dtype(dtype: DLDataType) -> u32 {
+    let (number, takers) = TAKERS.by_dtype[slot(dtype)];
+    if number == dtype.number() { takers } else { BY_OTHER_DTYPE }
 }
 
 /// The consumers that take the tensor without a copy as it stands.
 #[inline(always)]
 pub fn accepted_by(tensor: Candidate<'_>) -> u32 {
-    let unless = |present: bool, mask: u32| if present { mask } else { ALL };
     let facts = tensor.facts;
-    by_device(tensor.device)
-        & BY_KIND[Kind::of(tensor.dtype).index()]
-        & BY_NDIM[tensor.ndim]
-        & unless(
-            tensor.alignment != 0 && !facts.is_empty(),
-            BY_ALIGNMENT[(tensor.alignment.trailing_zeros() as usize).min(ALIGNMENTS - 1)],
-        )
-        & BY_FACTS[(facts.bits() & Facts::ALL) as usize]
-        & BY_OFFSET[tensor.byte_offset as usize]
-        & if tensor.read_only || tensor.padded {
-            unless(tensor.read_only, READ_ONLY) & unless(tensor.padded, PADDED)
-        } else {
-            ALL
-        }
+    let alignment = if facts.is_empty() { 0 } else { tensor.alignment };
+    let usual = by_device(tensor.device)
+        & by_dtype(tensor.dtype)
+        & TAKERS.by_ndim[tensor.ndim]
+        & TAKERS.by_alignment[alignment.trailing_zeros() as usize]
+        & TAKERS.by_facts[(facts.bits() & Facts::ALL) as usize];
+    match (tensor.byte_offset, tensor.read_only, tensor.padded) {
+        (Offset::Zero, false, false) => usual,
+        (byte_offset, read_only, padded) => usual & by_oddity(byte_offset, read_only, padded),
+    }
+}
+
+/// The consumers that take what most tensors do not have.
+#[cold]
+fn by_oddity(byte_offset: Offset, read_only: bool, padded: bool) -> u32 {
+    let unless = |present: bool, mask: u32| if present { mask } else { ALL };
+    BY_OFFSET[byte_offset as usize] & unless(read_only, READ_ONLY) & unless(padded, PADDED)
 }
 
 /// One of `consumers` that would refuse a new, aligned, writable tensor like this, and why.
@@ -432,7 +469,7 @@ pub fn refusal(consumers: u32, tensor: Candidate<'_>) -> Option<(&'static str, R
     let facts = tensor.facts;
     let checks = [
         (by_device(tensor.device), Refusal::Device),
-        (BY_KIND[Kind::of(tensor.dtype).index()], Refusal::Dtype),
+        (by_dtype(tensor.dtype), Refusal::Dtype),
         (BY_NDIM[tensor.ndim], Refusal::Ndim(tensor.ndim)),
         (if facts.is_empty() { EMPTY } else { ALL }, Refusal::Empty),
         (if tensor.padded { PADDED } else { ALL }, Refusal::Padded),

@@ -97,7 +97,8 @@ pub unsafe fn copy_into(
         // SAFETY: the caller vouches for both, and the plan has refused overlap.
         unsafe {
             let address = destination.address().unwrap_or(0);
-            if let Some(done) = move_on_host(context, &plan, source, side, address, options) {
+            let stays = source.has_strides_of(destination);
+            if let Some(done) = move_on_host(context, &plan, source, (side, stays), address, options) {
                 done?;
             } else {
                 // Copies, so that those that need not be in memory are not.
@@ -134,7 +135,11 @@ pub unsafe fn copy_into_without_report(
     let (dtype, padded, strides) = (destination.dtype, destination.is_padded(), destination.strides);
     let address = destination.address().unwrap_or(0);
     // SAFETY: the caller vouches for both, and overlap has been refused.
-    unsafe { move_within_host(context, source, Side { dtype, padded, strides }, address, options) }
+    unsafe {
+        let side = Side { dtype, padded, strides };
+        let stays = source.has_strides_of(destination);
+        move_within_host(context, source, (side, stays), address, options)
+    }
 }
 
 /// Makes a new tensor of a view.
@@ -190,7 +195,8 @@ unsafe fn copied(
     parts.data = memory.address();
     // SAFETY: the view is readable, and the memory new and as large as the plan says.
     unsafe {
-        if let Some(done) = move_on_host(context, plan, view, side, parts.data, options) {
+        let stays = view.strides == strides;
+        if let Some(done) = move_on_host(context, plan, view, (side, stays), parts.data, options) {
             done?;
         } else {
             let place = Place {
@@ -210,7 +216,8 @@ unsafe fn copied(
 }
 
 /// Moves the elements of a view, which is not empty, within the host's own memory, to an address: there is no
-/// driver to ask and no stream to order it by. None: a device has a part in it, and nothing was moved.
+/// driver to ask and no stream to order it by. The destination comes with whether it has the view's strides. None: a
+/// device has a part in it, and nothing was moved.
 ///
 /// # Safety
 /// As [`transfer`].
@@ -219,7 +226,7 @@ unsafe fn move_on_host(
     context: &Context,
     plan: &Plan,
     view: &TensorView<'_>,
-    destination: Side<'_>,
+    destination: (Side<'_>, bool),
     address: u64,
     options: &ConvertOptions,
 ) -> Option<Result<()>> {
@@ -244,7 +251,7 @@ fn is_host(device: DLDevice) -> bool {
 unsafe fn move_within_host(
     context: &Context,
     view: &TensorView<'_>,
-    destination: Side<'_>,
+    (destination, stays): (Side<'_>, bool),
     address: u64,
     options: &ConvertOptions,
 ) -> Result<()> {
@@ -252,13 +259,10 @@ unsafe fn move_within_host(
     // Elements of whole bytes that stay as they are, which takes no more than their size to know.
     let moves = view.dtype == destination.dtype && !is_subbyte(view.dtype);
     // What stays as it lies is one row, for which a job takes longer to make than a small one to copy.
-    let stays = moves
-        && view.facts.is_dense()
-        && view.num_bytes < backend::host::ONE_THREAD
-        && view.strides.iter().eq(destination.strides);
+    let is_row = moves && stays && view.facts.is_dense() && view.num_bytes < backend::host::ONE_THREAD;
     // SAFETY: as the caller says; dense elements fill these bytes on both sides.
     unsafe {
-        if stays {
+        if is_row {
             backend::host::copy_bytes(source, address, view.num_bytes);
             return Ok(());
         }

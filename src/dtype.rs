@@ -105,6 +105,11 @@ impl Scalar {
         TABLE.iter().map(|row| row.scalar)
     }
 
+    /// The one in that place.
+    pub(crate) const fn nth(index: usize) -> Option<Scalar> {
+        if index < TABLE.len() { Some(TABLE[index].scalar) } else { None }
+    }
+
     /// The scalar of a dtype, its lanes aside; None where values cannot be interpreted: opaque
     /// handles, integers of other widths, complex numbers of two 16-bit floats, unknown codes.
     #[inline]
@@ -115,7 +120,7 @@ impl Scalar {
     }
 
     /// The dtype of one such scalar.
-    pub fn dtype(self) -> DLDataType {
+    pub const fn dtype(self) -> DLDataType {
         let row = &TABLE[self as usize];
         DLDataType { code: row.code, bits: row.bits, lanes: 1 }
     }
@@ -188,7 +193,17 @@ impl Storage {
     #[inline]
     pub fn of(dtype: DLDataType, padded: bool) -> Storage {
         let bits = u64::from(dtype.bits) * u64::from(dtype.lanes);
-        Storage { bits: if is_subbyte(dtype) && !padded { bits } else { (bits + 7) & !7 } }
+        if is_subbyte(dtype) { Storage::of_subbyte(bits, padded) } else { Storage::of_whole_bytes(bits) }
+    }
+
+    #[inline(always)]
+    fn of_whole_bytes(bits: u64) -> Storage {
+        Storage { bits: (bits + 7) & !7 }
+    }
+
+    #[cold]
+    fn of_subbyte(bits: u64, padded: bool) -> Storage {
+        if padded { Storage::of_whole_bytes(bits) } else { Storage { bits } }
     }
 
     /// Bytes of so many elements, packed ones packed; None where they do not fit 63 bits.

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use crate::consumers;
-use crate::dlpack::raw::{DLDataType, DLDevice};
-use crate::dlpack::view::TensorView;
+use crate::dlpack::raw::{DLDataType, DLDevice, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED};
+use crate::dlpack::view::{self, TensorView};
 use crate::dtype::is_subbyte;
 use crate::layout::Facts;
 use crate::report::consumer_names;
@@ -54,23 +54,22 @@ impl Info {
     /// Elements of less than a byte share bytes with their neighbours.
     pub const SUBBYTE_PACKED: u32 = 0x100;
     /// By its declared device.
-    pub const HOST_READABLE: u32 = 0x200;
+    pub const HOST_READABLE: u32 = view::HOST_READABLE;
     /// `data` is a handle.
-    pub const OPAQUE_HANDLE: u32 = 0x400;
+    pub const OPAQUE_HANDLE: u32 = view::OPAQUE_HANDLE;
     /// Not aligned to its own element size (to the largest power of two in it).
     pub const MISALIGNED: u32 = 0x800;
 
     /// What a view is.
     #[inline(always)]
     pub fn of(view: &TensorView<'_>) -> Info {
-        let packed = is_subbyte(view.dtype) && !view.is_padded();
+        let packed = is_subbyte(view.dtype) && is_packed(view.flags);
         let flag = |holds: bool, flag: u32| if holds { flag } else { 0 };
         Info {
             flags: view.facts.bits()
                 | flag(view.is_read_only(), Info::READ_ONLY)
                 | flag(packed, Info::SUBBYTE_PACKED)
-                | flag(view.is_host_readable(), Info::HOST_READABLE)
-                | flag(view.is_opaque(), Info::OPAQUE_HANDLE)
+                | view::traits(view.device)
                 | flag(view.is_misaligned(), Info::MISALIGNED),
             device: view.device,
             dtype: view.dtype,
@@ -93,4 +92,10 @@ impl Info {
     pub fn consumers(&self) -> impl Iterator<Item = &'static str> {
         consumer_names(self.accepted_by)
     }
+}
+
+/// Of elements of less than a byte, which few tensors have.
+#[cold]
+fn is_packed(flags: u64) -> bool {
+    flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED == 0
 }

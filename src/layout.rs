@@ -140,65 +140,93 @@ impl Facts {
         Facts { bits, lowest: 0, highest: 0 }
     }
 
-    /// Of a tensor of `count` elements, at least one. None: its reach does not fit 63 bits.
-    #[inline(always)]
-    pub fn strided(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
-        match Facts::compact(shape, strides, count) {
-            Some(facts) => Some(facts),
-            None => Facts::with_gaps(shape, strides),
-        }
-    }
-
-    /// The same where each axis, in some order, begins where the one before it ends, and so for all elements.
-    /// None: they do not.
-    #[inline(always)]
-    fn compact(shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
-        let axes = shape.len().min(strides.len());
-        let (mut step, mut first, mut last) = (1, 0, axes);
-        let (mut rises, mut falls) = (true, true);
-        while step != count {
-            let mut axis = 0;
-            // It is longer than 1, so that each is found once at most.
-            let extent = loop {
-                if axis == axes {
-                    return None;
-                }
-                if strides[axis] == step && shape[axis] > 1 {
-                    break shape[axis];
-                }
-                axis += 1;
-            };
-            (rises, falls) = (rises & (axis >= first), falls & (axis <= last));
-            (step, first, last) = (step * extent, axis, axis);
-        }
-        let bit = |holds: bool, bit: u32| if holds { bit } else { 0 };
-        let bits = bit(falls, Facts::C_CONTIGUOUS) | bit(rises, Facts::F_CONTIGUOUS) | Facts::DENSE;
-        Some(Facts { bits, lowest: 0, highest: count - 1 })
-    }
-
-    /// Of a tensor that is not compact.
-    fn with_gaps(shape: &[i64], strides: &[i64]) -> Option<Facts> {
+    /// Of a tensor that is not compact. False: its reach does not fit 63 bits.
+    fn with_gaps(shape: &[i64], strides: &[i64], facts: &mut Facts) -> bool {
         let (mut broadcast, mut negative) = (false, false);
         let (mut lowest, mut highest) = (0i64, 0i64);
         for (&extent, &stride) in shape.iter().zip(strides) {
             if extent == 1 {
                 continue;
             }
-            let reach = (extent - 1).checked_mul(stride)?;
-            if stride > 0 {
-                highest = highest.checked_add(reach)?;
-            } else {
-                broadcast |= stride == 0;
-                negative |= stride < 0;
-                lowest = lowest.checked_add(reach)?;
-            }
+            let end = if stride > 0 { &mut highest } else { &mut lowest };
+            let reach = (extent - 1).checked_mul(stride);
+            let Some(sum) = reach.and_then(|reach| end.checked_add(reach)) else { return false };
+            *end = sum;
+            broadcast |= stride == 0;
+            negative |= stride < 0;
         }
         let overlapping = broadcast || overlaps_itself(shape, strides);
         let bit = |holds: bool, bit: u32| if holds { bit } else { 0 };
         let bits = bit(broadcast, Facts::BROADCAST)
             | bit(negative, Facts::NEGATIVE)
             | bit(overlapping, Facts::OVERLAPPING);
-        Some(Facts { bits, lowest, highest })
+        *facts = Facts { bits, lowest, highest };
+        true
+    }
+}
+
+/// Axes of a tensor that, in some order, each begin where the one before it ends; as they come, last axis first.
+pub struct Run {
+    /// Where the first one begins and the last one ends; 0: none has come.
+    begin: i64,
+    end: i64,
+    /// Whether each came before those that have come.
+    falls: bool,
+    /// Whether one came that neither begins at the end nor ends at the begin, as yet.
+    missed: bool,
+}
+
+impl Run {
+    /// Of no axes yet.
+    pub const EMPTY: Run = Run { begin: 0, end: 0, falls: true, missed: false };
+
+    /// One that is longer than 1.
+    // A product that wraps is in no run from 1 to the number of elements: from 1 upwards all steps are exact, and
+    // longer each time, so that none is there twice either.
+    #[inline(always)]
+    pub fn push(&mut self, extent: i64, stride: i64) {
+        let end = stride.wrapping_mul(extent);
+        if stride == self.end {
+            (self.end, self.falls) = (end, false);
+        } else if end == self.begin {
+            self.begin = stride;
+        } else if self.end == 0 {
+            (self.begin, self.end) = (stride, end);
+        } else {
+            self.missed = true;
+        }
+    }
+
+    /// The facts of the tensor whose long axes have come, which has `count` elements, at least one, and is not
+    /// row-major. False: its reach does not fit 63 bits.
+    #[inline(always)]
+    pub fn facts(&mut self, shape: &[i64], strides: &[i64], count: i64, facts: &mut Facts) -> bool {
+        if (self.begin, self.end) != (1, count) && !(self.missed && self.goes_on(shape, strides, count)) {
+            return Facts::with_gaps(shape, strides, facts);
+        }
+        let f = if self.falls { Facts::F_CONTIGUOUS } else { 0 };
+        *facts = Facts { bits: Facts::DENSE | f, lowest: 0, highest: count - 1 };
+        true
+    }
+
+    /// Whether the axes that were missed complete the run.
+    #[inline(never)]
+    fn goes_on(&mut self, shape: &[i64], strides: &[i64], count: i64) -> bool {
+        self.falls = false;
+        // Each time at least one more comes.
+        for _ in shape {
+            let before = (self.begin, self.end);
+            for (&extent, &stride) in shape.iter().zip(strides) {
+                if extent != 1 {
+                    self.push(extent, stride);
+                }
+            }
+            let now = (self.begin, self.end);
+            if now == (1, count) || now == before {
+                return now == (1, count);
+            }
+        }
+        false
     }
 }
 
@@ -218,10 +246,16 @@ pub fn facts(shape: &[i64], strides: &[i64]) -> Option<Facts> {
         }
     }
     if c_contiguous {
-        Some(Facts::row_major(step, long_axes < 2))
-    } else {
-        Facts::strided(shape, strides, step)
+        return Some(Facts::row_major(step, long_axes < 2));
     }
+    let mut run = Run::EMPTY;
+    for (&extent, &stride) in shape.iter().zip(strides).rev() {
+        if extent != 1 {
+            run.push(extent, stride);
+        }
+    }
+    let mut facts = Facts::empty();
+    run.facts(shape, strides, step, &mut facts).then_some(facts)
 }
 
 /// An axis of two tensors that are walked together. Strides count whatever unit the job uses.
@@ -581,6 +615,40 @@ mod tests {
             assert_eq!(facts.is_overlapping(), all.len() < count, "{context}");
             let compact = all.len() == count && all[0] == 0 && all[count - 1] == count as i64 - 1;
             assert_eq!(facts.is_dense(), compact && !facts.is_negative(), "{context}");
+        }
+    }
+
+    #[test]
+    fn every_order_of_the_axes_is_dense() {
+        let mut random = Random(4);
+        for _ in 0..20_000 {
+            let ndim = random.below(8) as usize;
+            let shape: Vec<i64> = (0..ndim).map(|_| 1 + random.below(4)).collect();
+            let order: Vec<i64> = (0..ndim).map(|_| random.below(1000)).collect();
+            let [mut strides, mut column_major] = [vec![0; ndim], vec![0; ndim]];
+            dense_strides(&shape, &order, Order::Keep, &mut strides);
+            dense_strides(&shape, &order, Order::F, &mut column_major);
+            let long = |strides: &[i64]| -> Vec<i64> {
+                strides.iter().zip(&shape).filter(|(_, extent)| **extent > 1).map(|(s, _)| *s).collect()
+            };
+            let is_f = long(&strides) == long(&column_major);
+            let facts = facts(&shape, &strides).unwrap();
+            assert!(facts.is_dense() && !facts.is_overlapping(), "{shape:?} {strides:?} {facts:?}");
+            assert_eq!(facts.is_f_contiguous(), is_f, "{shape:?} {strides:?} {facts:?}");
+            assert_eq!((facts.lowest, facts.highest + 1), (0, shape.iter().product()));
+        }
+    }
+
+    #[test]
+    fn no_run_is_found_where_strides_wrap() {
+        for (shape, strides) in [
+            ([4, 4, 2], [1 << 62, 0, 1]),
+            ([4, 2, 2], [1 << 62, 1 << 61, 1]),
+            ([2, 3, 4], [-1, 1, -4]),
+            ([2, 2, 2], [0, 0, 1]),
+            ([2, 2, 2], [i64::MIN, i64::MIN, 1]),
+        ] {
+            assert!(facts(&shape, &strides).is_none_or(|facts| !facts.is_dense()), "{shape:?} {strides:?}");
         }
     }
 

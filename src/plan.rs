@@ -271,10 +271,10 @@ pub fn explain(bits: u32, source: &TensorView<'_>, options: &ConvertOptions, tar
 
 /// Those of some consumers that would refuse what zero copy would hand out, but for what has a reason of its
 /// own.
-#[inline]
+#[inline(always)]
 pub fn refusing(source: &TensorView<'_>, consumers: u32, device: DLDevice, dtype: DLDataType) -> u32 {
     // An address takes it up.
-    let byte_offset = if is_opaque(device) { source.candidate().byte_offset } else { Offset::Zero };
+    let byte_offset = if is_opaque(device) { source.offset_kind() } else { Offset::Zero };
     let padded = source.is_padded() && dtype::is_subbyte(dtype);
     let shared = Candidate { device, dtype, byte_offset, padded, ..source.candidate() };
     consumers & !consumers::accepted_by(shared)

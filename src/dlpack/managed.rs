@@ -1,7 +1,7 @@
 //! The managed tensors that go out: one allocation that holds the C struct, its shape and strides,
 //! and what must stay alive until its deleter runs.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -182,7 +182,7 @@ impl<T: Generation> Managed<T> {
     pub fn allocate(ndim: usize) -> Result<Managed<T>> {
         let layout = Self::layout(ndim);
         // SAFETY: the layout is not empty.
-        let Some(block) = NonNull::new(unsafe { alloc(layout) }.cast()) else {
+        let Some(block) = NonNull::new(unsafe { System.alloc(layout) }.cast()) else {
             let device = DLDevice { device_type: device_type::CPU, device_id: 0 };
             let (bytes, alignment) = (layout.size() as u64, layout.align() as u64);
             return Err(Error::OutOfMemory { device, bytes, alignment });
@@ -202,16 +202,19 @@ impl<T: Generation> Managed<T> {
         if super::view::is_host_readable(device) {
             device.device_id = 0;
         }
-        // SAFETY: the block was allocated with room for the struct and twice ndim numbers behind it.
+        // SAFETY: the block was allocated with room for the struct and twice ndim numbers behind it; what is read are
+        // references.
         unsafe {
             let shape: *mut i64 = block.byte_add(Self::DIMS).cast();
             let strides = shape.add(ndim);
             let mut is_empty = false;
-            // Few numbers: two calls to copy them take longer.
+            // Few numbers: two calls to copy them take longer. Volatile, so that they are read one by one, as they
+            // have just been written: wider reads would wait until that has reached the cache.
             for (axis, (extent, stride)) in parts.shape.iter().zip(parts.strides).enumerate() {
-                is_empty |= *extent == 0;
-                shape.add(axis).write(*extent);
-                strides.add(axis).write(*stride);
+                let extent = (&raw const *extent).read_volatile();
+                is_empty |= extent == 0;
+                shape.add(axis).write(extent);
+                strides.add(axis).write((&raw const *stride).read_volatile());
             }
             let (mut data, mut byte_offset) = (parts.data, parts.byte_offset);
             if is_empty {
@@ -267,7 +270,7 @@ pub fn check_legacy(view: &TensorView<'_>) -> Result<()> {
 impl<T: Generation> Drop for Managed<T> {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, and never handed out: finish() forgets itself.
-        unsafe { dealloc(self.block.as_ptr().cast(), Self::layout(self.ndim)) };
+        unsafe { System.dealloc(self.block.as_ptr().cast(), Self::layout(self.ndim)) };
     }
 }
 
@@ -280,8 +283,14 @@ unsafe extern "C" fn delete<T: Generation>(tensor: *mut T) {
     // once, so nothing else uses the block. The block goes first: `keep` may call foreign code.
     unsafe {
         let block: *mut Block<T> = (*tensor).context().cast();
-        let Block { keep, ndim, .. } = block.read();
-        dealloc(block.cast(), Managed::<T>::layout(ndim));
+        let layout = Managed::<T>::layout((*block).ndim);
+        // By itself: to move what may be any of them takes longer.
+        if let Keep::Versioned(source) = (*block).keep {
+            System.dealloc(block.cast(), layout);
+            return release(source.as_ptr());
+        }
+        let keep = (&raw const (*block).keep).read();
+        System.dealloc(block.cast(), layout);
         keep.release();
     }
 }

@@ -10,7 +10,7 @@ use crate::backend::Place;
 use crate::consumers::{Candidate, Offset};
 use crate::dtype::{self, Storage};
 use crate::error::{Error, Result, TensorProblem};
-use crate::layout::{self, Facts, MAX_NDIM};
+use crate::layout::{self, Facts, MAX_NDIM, Run};
 
 /// Room for the shape and strides of one [`TensorView`]. They are copied here once, so that a
 /// producer that changes them meanwhile changes nothing, and nothing is allocated.
@@ -40,8 +40,9 @@ impl Dims {
         ndim: usize,
         given: impl Fn(usize, i64) -> i64,
     ) -> Option<(i64, Facts)> {
-        let (mut count, mut long_axes) = (1i64, 0);
-        for axis in (0..ndim).rev() {
+        let (mut axis, mut count, mut long_axes) = (ndim, 1i64, 0);
+        while axis > 0 {
+            axis -= 1;
             // SAFETY: axis is below ndim.
             unsafe {
                 let extent = shape.add(axis).read_unaligned();
@@ -61,52 +62,51 @@ impl Dims {
     }
 
     /// Reads any shape and strides, and checks them. Each number that is used is checked as it was read: one
-    /// may change meanwhile.
+    /// may change meanwhile. False: [`Dims::read_odd`] has to.
     ///
     /// # Safety
-    /// `shape` and `strides`, unless NULL, point to `ndim` readable numbers each, which is at most
-    /// [`MAX_NDIM`].
+    /// As [`Dims::read_odd`], and `strides` is not NULL.
     // By way of `read`, which its caller has field by field: a result that is copied waits for all of them.
     #[inline(never)]
-    unsafe fn read_any(
+    unsafe fn read_strided(
         &mut self,
         shape: *const i64,
         strides: *const i64,
         ndim: usize,
         read: &mut (i64, Facts),
-    ) -> Result<(), TensorProblem> {
-        if strides.is_null() {
-            // SAFETY: the caller's.
-            *read = unsafe { self.read_odd(shape, strides, ndim)? };
-            return Ok(());
-        }
-        let mut count = 1i64;
-        for axis in (0..ndim).rev() {
+    ) -> bool {
+        let (mut axis, mut count, mut run) = (ndim, 1i64, Run::EMPTY);
+        while axis > 0 {
+            axis -= 1;
             // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
             unsafe {
                 let extent = shape.add(axis).read_unaligned();
-                let (product, overflows) = count.overflowing_mul(extent);
-                if extent <= 0 || overflows {
-                    *read = self.read_odd(shape, strides, ndim)?;
-                    return Ok(());
+                if extent <= 0 {
+                    return false;
                 }
-                let stride = if extent != 1 { strides.add(axis).read_unaligned() } else { count };
+                let mut stride = count;
+                if extent != 1 {
+                    stride = strides.add(axis).read_unaligned();
+                    run.push(extent, stride);
+                }
                 self.shape.get_unchecked_mut(axis).write(extent);
                 self.strides.get_unchecked_mut(axis).write(stride);
+                let Some(product) = count.checked_mul(extent) else { return false };
                 count = product;
             }
         }
         // SAFETY: the loop wrote ndim of each.
         let (shape, strides) =
             unsafe { (self.shape[..ndim].assume_init_ref(), self.strides[..ndim].assume_init_ref()) };
-        *read = (count, Facts::strided(shape, strides, count).ok_or(TensorProblem::Reach)?);
-        Ok(())
+        read.0 = count;
+        run.facts(shape, strides, count, &mut read.1)
     }
 
-    /// The same where there are no elements, too many to count, or no strides.
+    /// Reads and checks likewise what has no elements, too many to count, or no strides.
     ///
     /// # Safety
-    /// As [`Dims::read_any`].
+    /// `shape` and `strides`, unless NULL, point to `ndim` readable numbers each, which is at most
+    /// [`MAX_NDIM`].
     #[cold]
     unsafe fn read_odd(
         &mut self,
@@ -142,7 +142,7 @@ impl Dims {
         if overflows {
             return Err(TensorProblem::NumElements);
         }
-        Ok((count, Facts::strided(shape, strides, count).ok_or(TensorProblem::Reach)?))
+        Ok((count, layout::facts(shape, strides).ok_or(TensorProblem::Reach)?))
     }
 }
 
@@ -224,8 +224,11 @@ impl<'a> TensorView<'a> {
                 Some(row_major) => row_major,
                 None => {
                     let mut read = (0, Facts::empty());
-                    dims.read_any(shape, strides, ndim, &mut read).map_err(refuse)?;
-                    read
+                    if has_strides && dims.read_strided(shape, strides, ndim, &mut read) {
+                        read
+                    } else {
+                        dims.read_odd(shape, strides, ndim).map_err(refuse)?
+                    }
                 }
             }
         };
@@ -262,9 +265,12 @@ impl<'a> TensorView<'a> {
             if data == 0 {
                 return Err(refuse(TensorProblem::NullData(count)));
             }
-            let end = data.checked_add_signed(end_offset);
-            let begins = begin_offset >= 0 || data.checked_add_signed(begin_offset).is_some_and(|at| at != 0);
-            let inside = begins && end.is_some_and(|end| end <= usize::MAX as u64);
+            // The end is behind the begin.
+            let inside = if begin_offset >= 0 {
+                data.checked_add(end_offset as u64).is_some_and(|end| end <= usize::MAX as u64)
+            } else {
+                reaches_back(data, begin_offset, end_offset)
+            };
             if !inside && !opaque {
                 return Err(refuse(TensorProblem::Address(data)));
             }
@@ -348,32 +354,31 @@ impl<'a> TensorView<'a> {
     /// Largest power of two up to 4096 that divides the first element's address; 0: opaque or NULL.
     #[inline]
     pub fn alignment(&self) -> u32 {
-        match self.address() {
-            Some(address) => 1 << address.trailing_zeros().min(12),
-            None => 0,
-        }
+        let lowest = |address: u64| (address & address.wrapping_neg()) as u32;
+        if self.address != 0 { lowest(self.address | 4096) } else { 0 }
     }
 
     /// Whether the first element is not aligned to the size of an element (to the largest power of
     /// two in it).
     #[inline]
     pub fn is_misaligned(&self) -> bool {
-        // In bits, so that packed elements are aligned anywhere.
-        self.address != 0 && self.address.trailing_zeros() + 3 < self.storage().bits.trailing_zeros()
+        let bits = self.storage().bits;
+        // Below the lowest bit of their size; packed elements are aligned anywhere.
+        let below = ((bits - 1) & !bits) >> 3;
+        self.address & below != 0
     }
 
-    #[inline]
-    fn offset_kind(&self) -> Offset {
-        let is_whole = |offset: u64| !self.storage.is_bytes() || offset.is_multiple_of(self.storage.bytes());
+    /// What its `byte_offset` is.
+    #[inline(always)]
+    pub(crate) fn offset_kind(&self) -> Offset {
         match self.byte_offset {
             0 => Offset::Zero,
-            offset if self.has_strides && is_whole(offset) => Offset::Elements,
-            _ => Offset::Any,
+            offset => offset_kind(offset, self.has_strides, self.storage),
         }
     }
 
     /// As the consumers' table sees it, as it stands.
-    #[inline]
+    #[inline(always)]
     pub fn candidate(&self) -> Candidate<'_> {
         Candidate {
             device: self.device,
@@ -383,29 +388,74 @@ impl<'a> TensorView<'a> {
             alignment: self.alignment(),
             byte_offset: self.offset_kind(),
             read_only: self.is_read_only(),
-            padded: self.is_padded() && dtype::is_subbyte(self.dtype),
+            padded: self.is_padded() && has_subbytes(self.dtype),
         }
     }
+}
+
+/// A device's memory can be read by the host.
+pub const HOST_READABLE: u32 = 0x200;
+/// A device's `data` is a handle.
+pub const OPAQUE_HANDLE: u32 = 0x400;
+
+/// By [`DLDevice::index`].
+const TRAITS: [u32; DLDevice::INDICES] = {
+    use device_type::{CPU, CUDA_HOST, CUDA_MANAGED, METAL, OPENCL, ROCM_HOST, VULKAN, WEB_GPU};
+    let mut traits = [0; DLDevice::INDICES];
+    let mut index = 0;
+    while index < traits.len() {
+        traits[index] = match index as i32 {
+            CPU | CUDA_HOST | ROCM_HOST | CUDA_MANAGED => HOST_READABLE,
+            OPENCL | VULKAN | METAL | WEB_GPU => OPAQUE_HANDLE,
+            _ => 0,
+        };
+        index += 1;
+    }
+    traits
+};
+
+/// [`HOST_READABLE`] and [`OPAQUE_HANDLE`], as far as they hold for a device.
+#[inline(always)]
+pub fn traits(device: DLDevice) -> u32 {
+    TRAITS[device.index()]
 }
 
 /// Whether a device's `data` is a handle.
 #[inline]
 pub fn is_opaque(device: DLDevice) -> bool {
-    use device_type::{METAL, OPENCL, VULKAN, WEB_GPU};
-    matches!(device.device_type, OPENCL | VULKAN | METAL | WEB_GPU)
+    traits(device) & OPAQUE_HANDLE != 0
 }
 
 /// Whether the host can read a device's memory.
 #[inline]
 pub fn is_host_readable(device: DLDevice) -> bool {
-    use device_type::{CPU, CUDA_HOST, CUDA_MANAGED, ROCM_HOST};
-    matches!(device.device_type, CPU | CUDA_HOST | ROCM_HOST | CUDA_MANAGED)
+    traits(device) & HOST_READABLE != 0
 }
 
 /// The device with the id that DLPack gives a CPU.
 #[inline]
 pub fn normalised(device: DLDevice) -> DLDevice {
     if device.device_type == device_type::CPU { DLDevice { device_id: 0, ..device } } else { device }
+}
+
+/// What a `byte_offset` that is not 0 is.
+#[inline(never)]
+fn offset_kind(offset: u64, has_strides: bool, storage: Storage) -> Offset {
+    let is_whole = !storage.is_bytes() || offset.is_multiple_of(storage.bytes());
+    if has_strides && is_whole { Offset::Elements } else { Offset::Any }
+}
+
+/// As [`dtype::is_subbyte`], where it is seldom asked.
+#[cold]
+fn has_subbytes(dtype: DLDataType) -> bool {
+    dtype::is_subbyte(dtype)
+}
+
+/// Whether what begins before an address is within the address space.
+#[inline(never)]
+fn reaches_back(data: u64, begin: i64, end: i64) -> bool {
+    data.checked_add_signed(begin).is_some_and(|at| at != 0)
+        && data.checked_add_signed(end).is_some_and(|end| end <= usize::MAX as u64)
 }
 
 /// The bytes between which a tensor's elements lie; None: they do not fit 63 bits.

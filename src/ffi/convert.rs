@@ -51,11 +51,11 @@ pub unsafe extern "C" fn ab_convert(
             let mut dims = Dims::new();
             let (source, view) = read_managed(source, &mut dims)?;
             let context = context_of(context);
-            // By itself, so that what is asked of the options is answered when this is compiled. Copies, so
-            // that the view itself need not be in memory.
-            let (result, done) = if options.is_null() || is_as_wanted(&{ view }, options) {
+            // By itself, so that what is asked of the options is answered when this is compiled.
+            let (result, done) = if options.is_null() || is_as_wanted(&view, options) {
                 convert::convert(context, source, &view, &ConvertOptions::KEEP)?
             } else {
+                // A copy, so that the view itself need not be in memory.
                 convert_as(context, source, &{ view }, options)?
             };
             out.write_unaligned(result.as_ptr());
@@ -75,30 +75,30 @@ pub unsafe extern "C" fn ab_convert(
 ///
 /// # Safety
 /// As [`read_options`].
-#[inline(never)]
+#[inline(always)]
 unsafe fn is_as_wanted(view: &TensorView<'_>, options: *const ab_convert_options) -> bool {
-    // SAFETY: the caller vouches for it; its size comes first, and a smaller one is not read.
-    let given = unsafe {
-        if options.cast::<u32>().read_unaligned() as usize != size_of::<ab_convert_options>() {
-            return false;
-        }
-        options.read_unaligned()
-    };
-    let has_layout = match given.layout {
+    macro_rules! given {
+        ($field:ident) => {
+            // SAFETY: the caller vouches for it; its size is read first, and that of a smaller one is another.
+            unsafe { (&raw const (*options).$field).read_unaligned() }
+        };
+    }
+    let has_layout = |layout| match layout {
         AB_LAYOUT_ANY | AB_LAYOUT_KEEP => true,
         AB_LAYOUT_C => view.facts.is_c_contiguous(),
         AB_LAYOUT_F => view.facts.is_f_contiguous(),
         _ => false,
     };
-    (given.device.device_type == 0 || given.device == view.device)
-        && (given.dtype.bits == 0 || given.dtype == view.dtype)
-        && matches!(given.copy, AB_COPY_IF_NEEDED | AB_COPY_NEVER)
-        && has_layout
-        && (AB_CAST_UNSAFE..=AB_CAST_EXACT).contains(&given.casting)
-        && given.flags == 0
-        && given.alignment == 0
-        && given.allocator.is_null()
-        && plan::refusing(view, given.consumers, view.device, view.dtype) == 0
+    given!(struct_size) as usize == size_of::<ab_convert_options>()
+        && given!(flags) == 0
+        && (given!(device).device_type == 0 || given!(device) == view.device)
+        && (given!(dtype).bits == 0 || given!(dtype) == view.dtype)
+        && matches!(given!(copy), AB_COPY_IF_NEEDED | AB_COPY_NEVER)
+        && has_layout(given!(layout))
+        && (AB_CAST_UNSAFE..=AB_CAST_EXACT).contains(&given!(casting))
+        && given!(alignment) == 0
+        && given!(allocator).is_null()
+        && (given!(consumers) == 0 || plan::refusing(view, given!(consumers), view.device, view.dtype) == 0)
 }
 
 /// Converts as the options say.
