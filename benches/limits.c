@@ -59,13 +59,22 @@ static int look(const DLTensor *a, const DLTensor *b) {
   return span(a, &a0, &a1, &m) && span(b, &b0, &b1, &n) && (a1 <= b0 || b1 <= a0);
 }
 
-int64_t limits_memcpy(char *dst, const char *src, size_t size, const DLTensor *a, const DLTensor *b, int64_t reps) {
+/* Runs of the source that lie in the result one after the other: each may write over the next one's bytes. */
+typedef struct {
+  const char *src;
+  char *dst;
+  const int32_t *src_at;
+  int64_t count, bytes;
+  int32_t vector; /* bytes of one */
+} runs;
+
+int64_t limits_memcpy(const runs *t, const DLTensor *a, const DLTensor *b, int64_t reps) {
   int64_t begin = now();
   for (int64_t i = 0; i < reps; i++) {
-    __asm__ volatile("" : : "r"(a), "r"(b), "r"(dst) : "memory");
+    __asm__ volatile("" : : "r"(a), "r"(b), "r"(t) : "memory");
     if (!look(a, b))
       return -1;
-    memcpy(dst, src, size);
+    memcpy(t->dst, t->src, t->bytes);
   }
   return now() - begin;
 }
@@ -483,15 +492,6 @@ int64_t limits_tiles(const tiles *t, const DLTensor *a, const DLTensor *b, int64
 }
 
 /* ---- runs ----------------------------------------------------------------------------------------- */
-
-/* Runs of the source that lie in the result one after the other: each may write over the next one's bytes. */
-typedef struct {
-  const char *src;
-  char *dst;
-  const int32_t *src_at;
-  int64_t count, bytes;
-  int32_t vector; /* bytes of one */
-} runs;
 
 #define RUN(size, times)                                                                                              \
   for (int64_t i = 0; i < t->count; i++, dst += t->bytes)                                                              \

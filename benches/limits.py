@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes as C
+import functools
 import itertools
 import json
 import math
@@ -35,9 +36,10 @@ import abi
 import report
 from bench import ALL, KB, MB, Case, Memory, Run
 
-PIECES = [256, 512, KB, 2 * KB, 4 * KB]
+PIECES = [64 << i for i in range(7)]
 BLOCKS = 4 * KB, 768 * KB  # bytes of one, in the second cache at most
 FINALISTS = 3
+SEARCH_NS = 50_000
 GROUPS = ["copy", "permute", "permute small", "channels", "batched transpose", "every second", "reversed", "cast"]
 
 
@@ -64,6 +66,10 @@ class Runs(C.Structure):
 
 class Kernel(C.Structure):
     _fields_ = [(n, C.c_int32) for n in ("w", "rows", "columns", "shuffles")] + [("run", C.c_void_p)]
+
+
+# What differs little: (name, plan, what it points to). Where the first is slow, the others are not tried.
+Group = list[tuple[str, C.Structure, object]]
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ def pieces(axes: Sequence[Axis], lengths: Sequence[int], side: str, unit: int) -
     return (low + offsets(outer, [lengths[i] for i in rest], side)).astype(np.int32), run
 
 
-def moves(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray) -> Iterator[tuple[str, Moves, object]]:
+def moves(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray) -> Iterator[Group]:
     span = min(abs(a.src) for a in axes)  # with what lies between the elements
     fold, step = max(1, span // result.itemsize), min(64, 64 * span // result.itemsize)
     seen = set()
@@ -152,12 +158,14 @@ def moves(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray) -> Iterato
             ]
             blocks.append(np.stack([*at, np.full(len(at[0]), len(forms) - 1)], 1))
         table, forms = np.concatenate(blocks), (Form * len(forms))(*forms)
-        for order, around, ahead in itertools.product([0, 1], [0, 1], [0, 1]):
+        group = []
+        for order, around, ahead in itertools.product([0, 1], [1, 0], [1, 0]):
             ordered = np.ascontiguousarray(table[np.argsort(table[:, order], kind="stable")])
             plan = Moves(view.ctypes.data, result.ctypes.data, ordered.ctypes.data, C.addressof(forms), len(ordered),
                          around, ahead, fold, step)  # fmt: skip
             name = f"{'x'.join(map(str, lengths))} by {['source', 'result'][order]}"
-            yield name + " around" * around + " ahead" * ahead, plan, (ordered, forms, keep)
+            group.append((name + " around" * around + " ahead" * ahead, plan, (ordered, forms, keep)))
+        yield group
 
 
 # ---- tiles -----------------------------------------------------------------------------------------
@@ -179,8 +187,9 @@ def int32(values: np.ndarray, slack: int = 0) -> np.ndarray:
     return np.concatenate([values, np.zeros(slack, np.int64)]).astype(np.int32)
 
 
-def tiles(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray, kernels: Sequence[tuple], shuffles: int):
-    """(name, plan, what it points to) of each way to permute by tiles."""
+def tiles(
+    axes: Sequence[Axis], view: np.ndarray, result: np.ndarray, kernels: Sequence[tuple], shuffles: int
+) -> Iterator[Group]:
     width = result.itemsize
     own = [(i, r, c) for i, (w, r, c, s) in enumerate(kernels) if w == width and s == shuffles]
     for across, down in itertools.product(innermost(axes, "src", width), innermost(axes, "dst", width)):
@@ -193,21 +202,21 @@ def tiles(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray, kernels: S
             return offsets([axes[i] for i in chosen], [axes[i].n for i in chosen], side)
 
         tables = [int32(at(others, s)) for s in ("src", "dst")] + [int32(at(d, s), 128) for d, s in [(down, "src"), (across, "dst")]]
-        for (kernel, high, wide), order, ahead in itertools.product(own, [0, 1], [0, 1]):
+        for kernel, high, wide in own:
             if high > m or (wide >= 2 * n and wide * width > 4):
                 continue
-            left = m % high
+            left, group = m % high, []
             # Rows that are left: by the same tile, or by a lower one.
-            rest = [-1] if not left else [k for k, h, w in own if h <= high and w == wide and h <= m]
-            for last in rest:
-                main = m - left
-                plan = Tiles(view.ctypes.data, result.ctypes.data, len(tables[0]), m, n, main,
+            rest = [k for k, h, w in own if h <= high and w == wide] if left else [-1]
+            for ahead, last, order in itertools.product([0, 1], rest, [1, 0]):
+                plan = Tiles(view.ctypes.data, result.ctypes.data, len(tables[0]), m, n, m - left,
                              *(t.ctypes.data for t in tables), kernel, last, order, ahead)  # fmt: skip
                 name = f"{high}x{wide} of {m}x{n}" + (f" and {kernels[last][1]}" if left else "")
-                yield name + [" down", " across"][order] + " ahead" * ahead, plan, tables
+                group.append((name + [" down", " across"][order] + " ahead" * ahead, plan, tables))
+            yield group
 
 
-def runs(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray):
+def runs(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray) -> Iterator[Group]:
     width = result.itemsize
     last = axes[-1]
     if (last.src, last.dst) != (width, width):
@@ -215,7 +224,7 @@ def runs(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray):
     table = int32(offsets(axes[:-1], [a.n for a in axes[:-1]], "src"))
     for vector in (8, 16, 32, 64):
         plan = Runs(view.ctypes.data, result.ctypes.data, table.ctypes.data, len(table), last.n * width, vector)
-        yield f"runs of {last.n * width} by {vector}", plan, table
+        yield [(f"runs of {last.n * width} by {vector}", plan, table)]
 
 
 # ---- one case --------------------------------------------------------------------------------------
@@ -233,51 +242,57 @@ class Limits:
             while (k := Kernel.from_address(at + len(self.kernels) * C.sizeof(Kernel))).w:
                 self.kernels.append((k.w, k.rows, k.columns, k.shuffles))
 
-    def run(self, name: str, *arguments, keep: object = None) -> Run:
-        function = getattr(self.library, f"limits_{name}")
+    def runs_of(self, function: str, group: Group, *arguments) -> list[tuple[str, Run]]:
+        call = getattr(self.library, f"limits_{function}")
 
-        def run(reps: int, keep: object = keep) -> int:
-            ns = function(*arguments, C.c_int64(reps))
+        def run(reps: int, plan: C.Structure, keep: object) -> int:
+            ns = call(C.byref(plan), *arguments, C.c_int64(reps))
             if ns < 0:
-                raise RuntimeError(f"{name}: {ns}")
+                raise RuntimeError(f"{function}: {ns}")
             return ns
 
-        return run
+        return [(name, functools.partial(run, plan=plan, keep=keep)) for name, plan, keep in group]
 
-    def candidates(self, view: np.ndarray, result: np.ndarray, threads: int) -> Iterator[tuple[str, str, Run]]:
-        """(kind, name, run) of all that is tried."""
-        axes, pair = folded(view, result), (abi.from_numpy(view), abi.from_numpy(result))
-        dls = [C.byref(t.dl) for t in pair]
+    def candidates(
+        self, view: np.ndarray, result: np.ndarray, dls: Sequence, threads: int
+    ) -> Iterator[tuple[str, list[tuple[str, Run]]]]:
+        """All that is tried, of each kind."""
+        axes = folded(view, result)
         if result.nbytes + view.nbytes >= 4 * MB:
-            for name, plan, keep in moves(axes, view, result):
-                yield "moves", name, self.run("moves", C.byref(plan), C.c_int(threads), keep=(plan, keep))
-        if view.nbytes > 2 * MB or threads > 1:
+            for group in moves(axes, view, result):
+                yield "moves", self.runs_of("moves", group, C.c_int(threads))
+        if view.nbytes > 2 * MB or threads > 1 or view.dtype != result.dtype:
             return
-        if len(axes) == 1 and view.flags.c_contiguous and view.dtype == result.dtype:
-            copied = C.c_void_p(result.ctypes.data), C.c_void_p(view.ctypes.data), C.c_size_t(view.nbytes)
-            yield "tiles", "memcpy", self.run("memcpy", *copied, *dls, keep=pair)
-        elif view.dtype == result.dtype and self.kernels:
-            for shuffles in (1, 0):
-                for name, plan, keep in tiles(axes, view, result, self.kernels, shuffles):
-                    run = self.run("tiles", C.byref(plan), *dls, keep=(plan, keep, pair))
-                    yield ["loads", "tiles"][shuffles], name, run
-            for name, plan, keep in runs(axes, view, result):
-                yield "tiles", name, self.run("runs", C.byref(plan), *dls, keep=(plan, keep, pair))
+        if view.flags.c_contiguous:
+            plan = Runs(view.ctypes.data, result.ctypes.data, None, 1, view.nbytes, 0)
+            yield "tiles", self.runs_of("memcpy", [("memcpy", plan, None)], *dls)
+            return
+        for shuffles in (1, 0):
+            for group in tiles(axes, view, result, self.kernels, shuffles):
+                yield ["loads", "tiles"][shuffles], self.runs_of("tiles", group, *dls)
+        for group in runs(axes, view, result) if self.kernels else ():
+            yield "tiles", self.runs_of("runs", group, *dls)
 
 
-def best(candidates: Iterator[tuple[str, str, Run]], memory: Memory, view: np.ndarray, result: np.ndarray):
+def best(candidates: Iterator, memory: Memory, result: np.ndarray) -> dict[str, list]:
     """The fastest few of each kind; those whose result counts are checked."""
-    found = defaultdict(list)
-    for kind, name, run in candidates:
-        if kind == "tiles":
-            memory.destination[: result.nbytes] = 0
-            run(1)
-            if not np.array_equal(result.reshape(-1).view(np.uint8), memory.expected[: result.nbytes]):
-                raise SystemExit(f"{name}: wrong")
-        once = run(1)
-        reps = max(1, min(1000, 20_000 // once))
-        found[kind].append((min(run(reps) for _ in range(2)) / reps, name, run))
-    return {kind: sorted(all_, key=lambda f: f[0])[:FINALISTS] for kind, all_ in found.items()}
+    found: dict[str, list] = defaultdict(list)
+    for kind, group in candidates:
+        least = min((f[0] for f in found[kind]), default=math.inf)
+        for i, (name, run) in enumerate(group):
+            ns = run(1)
+            if ns < 2 * least:
+                ns = min(ns, run(max(1, SEARCH_NS // ns)) / max(1, SEARCH_NS // ns))
+                found[kind].append((ns, name, run))
+            if i == 0 and ns > 1.4 * least:
+                break
+    finalists = {kind: sorted(of, key=lambda f: f[0])[:FINALISTS] for kind, of in found.items()}
+    for _, name, run in finalists.get("tiles", []):
+        memory.destination[: result.nbytes] = 0
+        run(1)
+        if not np.array_equal(result.reshape(-1).view(np.uint8), memory.expected[: result.nbytes]):
+            raise SystemExit(f"{name}: wrong")
+    return finalists
 
 
 def measure(case: Case, memory: Memory, library: bench.Library, limits: Limits, threads: int, rounds: int):
@@ -286,15 +301,16 @@ def measure(case: Case, memory: Memory, library: bench.Library, limits: Limits, 
     to = case.to or case.dtype
     result, expected = (bench.over(m, to, view.shape) for m in (memory.destination, memory.expected))
     np.copyto(expected, view, casting="unsafe")
-    size, kinds = view.nbytes + result.nbytes, best(limits.candidates(view, result, threads), memory, view, result)
+    source, target = abi.from_numpy(view), abi.from_numpy(result)
+    dls = C.byref(source.dl), C.byref(target.dl)
+    size, kinds = view.nbytes + result.nbytes, best(limits.candidates(view, result, dls, threads), memory, result)
     if not kinds:
         return None
-    source, target = abi.from_numpy(view), abi.from_numpy(result)
     nowhere = C.c_size_t(0), C.c_size_t(0)
     run = {
         ("memcpy", "", threads): library.memcpy(memory, size // 2, threads, nowhere),
         ("arraybridge", "", threads): library.run(
-            "copy_into", "ab_copy_into", library.contexts[threads], C.byref(source.dl), C.byref(target.dl), *nowhere
+            "copy_into", "ab_copy_into", library.contexts[threads], *dls, *nowhere
         ),
     }
     for kind, finalists in kinds.items():
