@@ -1,17 +1,19 @@
-"""How far arraybridge is from what C takes that decides nothing: beside each case that has a target in multiples
-of memcpy, the best of some hundred C routines which are told every address (limits.c).
+"""How far arraybridge is from its limits: beside each case that has a target in multiples of memcpy, the best of some
+hundred C routines that decide nothing (limits.c). They are told every address; none is of the library.
 
-- "moves", from 4 MB on: every line of the source is read once and every line of the result written once, in pieces
-  that are as long and lie as far apart as a conversion by blocks has them, through a buffer that the caches hold.
-  Nothing is transposed or cast. Tried: pieces of 256 bytes to 4 KB each way, plain stores and stores around the
-  caches, the next block asked for or not, blocks in the order of the source and of the result.
-- "tiles", up to 1 MB: a permutation by vector shuffles, checked against NumPy. Tried: every choice of axes for a
-  tile's rows and columns, tiles from 4 x 4 bytes up, vectors of 16 to 64 bytes, both orders; where the innermost axis
-  stays, copies of its runs. "loads": the same without the shuffles, so with a wrong result. All look at two tensors in
-  each call, as a library must.
+- "moves", from 4 MB on: reads every line of the source once and writes every line of the result once, by blocks, in
+  pieces as long and as far apart as a conversion by such blocks has them, through a buffer that the caches hold.
+  Nothing is transposed or cast. Tried: pieces of 64 bytes to 4 KB each way, plain stores and stores around the caches,
+  the next block asked for or not, blocks in the order of the source and of the result. On several threads each has as
+  many of the blocks, and none sleeps.
+- "tiles", up to 2 MB, on one thread: a permutation by vector shuffles, right (it is checked against NumPy). Tried: every
+  choice of axes for the tiles' rows and columns, tiles from 16 bytes to 64 x 64, vectors of 16 to 64 bytes, both orders;
+  where the innermost axis stays, copies of its runs. "loads": the same without the shuffles, so with a wrong result.
+  All look at two tensors in each call, as a library has to.
 
-The best are then measured with memcpy and the library as bench.py does. Speeds: of memcpy or of the limit, 1 being as
-fast.
+The best of them are then measured with memcpy and the library in rounds, as bench.py does. 1 is as fast as memcpy (or
+as the limit), above 1 faster. A limit is the best that was found, not a proof: rows above 1 of it say how much better
+one can be.
 """
 
 from __future__ import annotations
@@ -31,10 +33,8 @@ from pathlib import Path
 
 import numpy as np
 
-import bench  # first: it says where abi is
-import abi
-import report
-from bench import ALL, KB, MB, Case, Memory, Run
+import bench
+from bench import ALL, KB, MB, Case, Memory, Run, abi, report
 
 PIECES = [64 << i for i in range(7)]
 BLOCKS = 4 * KB, 768 * KB  # bytes of one, in the second cache at most
@@ -56,7 +56,7 @@ class Moves(C.Structure):
 class Tiles(C.Structure):
     _fields_ = [(n, C.c_void_p) for n in ("src", "dst")] + [(n, C.c_int64) for n in ("matrices", "m", "n", "main")]
     _fields_ += [(n, C.c_void_p) for n in ("src_at", "dst_at", "rows", "cols")]
-    _fields_ += [(n, C.c_int32) for n in ("kernel", "rest", "across", "ahead")]
+    _fields_ += [(n, C.c_int32) for n in ("kernel", "rest", "across")]
 
 
 class Runs(C.Structure):
@@ -151,9 +151,10 @@ def moves(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray) -> Iterato
             dst, write_bytes = pieces(axes, own, "dst", result.itemsize)
             keep += [src, dst]
             forms.append(Form(len(src), len(dst), read_bytes, write_bytes, src.ctypes.data, dst.ctypes.data))
+            steps = [Axis(0, a.src * n, a.dst * n) for a, n in zip(axes, own)]
             at = [
-                sum(a.__dict__[side] * first for a, (first, _, _) in zip(axes, combination))
-                + offsets([Axis(0, a.src * n, a.dst * n) for a, n in zip(axes, own)], [c for *_, c in combination], side)
+                sum(getattr(a, side) * first for a, (first, _, _) in zip(axes, combination))
+                + offsets(steps, [count for *_, count in combination], side)
                 for side in ("src", "dst")
             ]
             blocks.append(np.stack([*at, np.full(len(at[0]), len(forms) - 1)], 1))
@@ -183,8 +184,9 @@ def innermost(axes: Sequence[Axis], side: str, width: int) -> list[list[int]]:
     return found
 
 
-def int32(values: np.ndarray, slack: int = 0) -> np.ndarray:
-    return np.concatenate([values, np.zeros(slack, np.int64)]).astype(np.int32)
+def int32(values: np.ndarray) -> np.ndarray:
+    """With room for a tile that reaches over the end."""
+    return np.concatenate([values, np.zeros(64, np.int64)]).astype(np.int32)
 
 
 def tiles(
@@ -195,24 +197,24 @@ def tiles(
     for across, down in itertools.product(innermost(axes, "src", width), innermost(axes, "dst", width)):
         if set(across) & set(down):
             continue
-        m, n = math.prod(axes[i].n for i in down), math.prod(axes[i].n for i in across)
         others = [i for i in by_stride(axes, "dst") if i not in across and i not in down]
+        m, n, count = (math.prod(axes[i].n for i in some) for some in (down, across, others))
 
         def at(chosen: list[int], side: str) -> np.ndarray:
             return offsets([axes[i] for i in chosen], [axes[i].n for i in chosen], side)
 
-        tables = [int32(at(others, s)) for s in ("src", "dst")] + [int32(at(d, s), 128) for d, s in [(down, "src"), (across, "dst")]]
+        tables = [int32(at(others, s)) for s in ("src", "dst")] + [int32(at(down, "src")), int32(at(across, "dst"))]
         for kernel, high, wide in own:
             if high > m or (wide >= 2 * n and wide * width > 4):
                 continue
             left, group = m % high, []
             # Rows that are left: by the same tile, or by a lower one.
             rest = [k for k, h, w in own if h <= high and w == wide] if left else [-1]
-            for ahead, last, order in itertools.product([0, 1], rest, [1, 0]):
-                plan = Tiles(view.ctypes.data, result.ctypes.data, len(tables[0]), m, n, m - left,
-                             *(t.ctypes.data for t in tables), kernel, last, order, ahead)  # fmt: skip
+            for last, order in itertools.product(rest, [1, 0]):
+                plan = Tiles(view.ctypes.data, result.ctypes.data, count, m, n, m - left,
+                             *(t.ctypes.data for t in tables), kernel, last, order)  # fmt: skip
                 name = f"{high}x{wide} of {m}x{n}" + (f" and {kernels[last][1]}" if left else "")
-                group.append((name + [" down", " across"][order] + " ahead" * ahead, plan, tables))
+                group.append((name + [" down", " across"][order], plan, tables))
             yield group
 
 
@@ -223,7 +225,8 @@ def runs(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray) -> Iterator
         return
     table = int32(offsets(axes[:-1], [a.n for a in axes[:-1]], "src"))
     for vector in (8, 16, 32, 64):
-        plan = Runs(view.ctypes.data, result.ctypes.data, table.ctypes.data, len(table), last.n * width, vector)
+        plan = Runs(view.ctypes.data, result.ctypes.data, table.ctypes.data, math.prod(a.n for a in axes[:-1]),
+                    last.n * width, vector)  # fmt: skip
         yield [(f"runs of {last.n * width} by {vector}", plan, table)]
 
 
@@ -340,6 +343,7 @@ def measure(case: Case, memory: Memory, library: bench.Library, limits: Limits, 
 
 # ---- what is printed -------------------------------------------------------------------------------
 
+
 def limit_of(record: dict) -> str:
     """What counts as the limit: what has the right result, where there is such."""
     return "tiles" if "tiles" in record["of_limit"] else "moves"
@@ -411,7 +415,8 @@ def main() -> None:
         return
     arguments.repeat = arguments.repeat or (5 if arguments.quick else 7)
     threads = sorted({ALL if t == "all" else int(t) for t in arguments.threads.split(",")})
-    library, limits = bench.Library(f"{arguments.built}/libhelper.so", threads), Limits(f"{arguments.built}/liblimits.so")
+    library = bench.Library(f"{arguments.built}/libhelper.so", threads)
+    limits = Limits(f"{arguments.built}/liblimits.so")
     result = {"machine": bench.machine(library, arguments), "nanoseconds": [], "cases": []}
     memory, began, group = Memory(), time.monotonic(), None
     try:
