@@ -395,6 +395,16 @@ def summary(records: Sequence[dict]) -> str:
         own, limit, ratio = map(report.geomean, zip(*values))
         least = min(v[2] for v in values)
         lines.append(f"{name:<46}{threads:>8}{len(some):>6}{own:>12.2f}{limit:>14.2f}{ratio:>11.2f}{least:>7.2f}")
+    one = {(r["group"], r["name"]): r for r in records if r["threads"] == 1}
+    for t in sorted({r["threads"] for r in records} - {1}):
+        pairs = [(one[key], r) for r in records if r["threads"] == t and (key := (r["group"], r["name"])) in one]
+        if pairs:
+            gains = [
+                report.geomean([a["ns"][what] / b["ns"][what] for a, b in pairs])
+                for what in ("memcpy", "arraybridge", "moves")
+            ]
+            text = "{} threads / 1 thread, {} cases: memcpy {:.2f}, own {:.2f}, moves {:.2f}"
+            lines.append("\n" + text.format(t, len(pairs), *gains))
     far = sorted((r for r in records if r["of_limit"][limit_of(r)][0] < 0.7), key=lambda r: r["of_limit"][limit_of(r)])
     lines.append(f"\n{len(far)} of {len(records)} rows below 0.7 of their limit")
     for r in far:
