@@ -49,6 +49,7 @@ PEER_NS = 1_000_000_000  # likewise for peers, below which they have fewer round
 OMP_SPIN_S = 0.004  # how long PyTorch's threads go on spinning after their work
 ALL = len(os.sched_getaffinity(0))
 
+LIMITS = "moves", "tiles", "loads"  # of limits.py: contestants of their own
 WIDTH = {1: "uint8", 2: "int16", 4: "float32", 8: "float64", 16: "complex128"}
 
 # ---- memory --------------------------------------------------------------------------------------
@@ -346,7 +347,7 @@ def measure(runs: dict[Key, Run], rounds: int, sample_ns: int) -> dict[Key, list
             once = max(1, run(several) // several)
         reps[key] = max(1, math.ceil(sample_ns / once))
         sample = once * reps[key]
-        if key[0] in ("memcpy", "arraybridge"):
+        if key[0] in ("memcpy", "arraybridge", *LIMITS):
             take[key] = min(max(rounds, FAST_NS // sample), max(rounds, MAX_ROUNDS))
         else:
             take[key] = max(min(3, rounds), min(rounds, PEER_NS // sample))
