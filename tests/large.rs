@@ -464,3 +464,85 @@ fn every_instruction_set() {
         assert!(run.status.success() && output.contains("2 passed"), "{isa}: {output}");
     }
 }
+
+/// Long rows whose elements are some apart, or in reverse order, of memory or with other rows between them, to a result
+/// that is written around the caches: moved, and cast. A few rows are some by turns, one is one.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn streamed_steps() {
+    const BYTES: usize = 17 << 20;
+    let mut random = Random(13);
+    let numbers = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
+    let bits = |bytes: usize| DLDataType { code: 200, bits: 8, lanes: bytes as u16 };
+    // Bytes of an element of either side, how far elements are apart, how many rows there are for each that is taken,
+    // and rows; 0: of about 6000 bytes.
+    const CASES: [(usize, usize, i64, usize, usize); 22] = [
+        (1, 1, 2, 2, 0),
+        (2, 2, 2, 2, 0),
+        (4, 4, 2, 2, 0),
+        (8, 8, 2, 2, 0),
+        (16, 16, 2, 2, 0),
+        (1, 1, 1, 2, 0),
+        (2, 2, 1, 3, 7),
+        (8, 8, 1, 1, 5),
+        (4, 4, 2, 1, 3),
+        (16, 16, 2, 1, 1),
+        (1, 1, 9, 1, 1),
+        (1, 1, 7, 1, 0),
+        (2, 2, 3, 1, 1),
+        (4, 4, -1, 2, 0),
+        (3, 3, 3, 1, 0),
+        (1, 4, 1, 2, 0),
+        (4, 1, 1, 1, 0),
+        (8, 4, 2, 1, 0),
+        (4, 8, 2, 1, 1),
+        (1, 8, 32, 1, 0),
+        (2, 1, 5, 1, 0),
+        (8, 1, -1, 1, 0),
+    ];
+    for (from, to, step, skip, rows) in CASES {
+        let long = 4200 + random.below(3000);
+        let rows = if rows == 0 { BYTES / long } else { rows };
+        let columns = (BYTES / to).div_ceil(rows) + random.below(5);
+        let wide = columns * step.unsigned_abs() as usize;
+        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
+        let mut source = vec![0; rows * skip * wide * from];
+        if from == to {
+            for part in source.chunks_mut(noise.len()) {
+                part.copy_from_slice(&noise[..part.len()]);
+            }
+        } else {
+            for (element, value) in source.chunks_exact_mut(from).zip(noise.iter().cycle()) {
+                element[0] = *value;
+            }
+        }
+        let first = if step < 0 { wide - 1 } else { 0 };
+        let dtypes = if from == to { (bits(from), bits(to)) } else { (numbers(from, 0), numbers(to, 1)) };
+        // The last one begins at no multiple of its elements.
+        for lead in [0, to * random.below(64 / to), 3] {
+            let from_side = Side {
+                bytes: std::mem::take(&mut source),
+                strides: vec![(skip * wide) as i64, step],
+                byte_offset: first * from,
+            };
+            let result = Side {
+                bytes: vec![0; lead + rows * columns * to + 64],
+                strides: vec![columns as i64, 1],
+                byte_offset: lead,
+            };
+            let shape = [rows as i64, columns as i64];
+            copy(&tensor(&from_side, &shape, dtypes.0), &tensor(&result, &shape, dtypes.1), null_mut());
+            let mut want = vec![0; result.bytes.len()];
+            pairs(&shape, (&from_side, from), (&result, to), &mut |source, destination| {
+                let some = from.min(to);
+                want[destination..destination + some]
+                    .copy_from_slice(&from_side.bytes[source..source + some]);
+            });
+            assert!(
+                result.bytes == want,
+                "{rows} x {columns} of {from} bytes at {step} to {to} after {lead}"
+            );
+            source = from_side.bytes;
+        }
+    }
+}

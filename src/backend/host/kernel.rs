@@ -53,18 +53,26 @@ impl Move {
     /// For `bytes` in elements of `size`.
     pub fn new(sides: Sides, size: usize, bytes: usize) -> Move {
         let isa = Isa::get();
-        let (copy, transpose) = (copy::for_size(isa, size), transpose::for_size(isa, size));
+        let how = how(bytes);
+        let copy = copy::for_size(isa, size, how == How::Streamed);
+        let transpose = transpose::for_size(isa, size);
         let scattered = transpose::scattered_for_size(isa, size);
-        Move { sides, size, copy, transpose, scattered, how: how(bytes), far: bytes >= FAR }
+        Move { sides, size, copy, transpose, scattered, how, far: bytes >= FAR }
     }
 
     /// Whether rows of such steps are written around the caches. Where lines are read for a part of them only,
-    /// that is what takes the time.
-    fn streams(&self, from: i64, to: i64, n: usize) -> bool {
+    /// that is mostly what takes the time.
+    fn streams(&self, from: i64, to: i64, n: usize, (next, count): (i64, usize)) -> bool {
+        if self.how != How::Streamed || n * self.size < LONG_ROW || cfg!(not(target_arch = "x86_64")) {
+            return false;
+        }
         let size = self.size as i64;
-        let dense = to == size
-            && (from == size || from == -size && self.copy.is_some() && self.size <= stream::LARGEST);
-        self.how == How::Streamed && cfg!(target_arch = "x86_64") && dense && n * self.size >= LONG_ROW
+        let known = self.copy.is_some() && self.size <= stream::LARGEST;
+        let gathers = || {
+            stream::by_lines(self.size, from as isize, count).is_some()
+                || stream::gathers(from as isize, (next - n as i64 * from) as isize, count)
+        };
+        to == size && (from == size || known && (from == -size || gathers()))
     }
 
     /// Whether rows of such steps, so many bytes from one to the next, are written around the caches together.
@@ -91,17 +99,36 @@ impl Move {
         n: usize,
         count: usize,
     ) {
+        let size = self.size as isize;
+        if let Some(copy) = self.copy
+            && let Some(by_lines) = stream::by_lines(self.size, from.element, count)
+            && (destination as usize | to.row as usize).is_multiple_of(self.size)
+        {
+            // SAFETY: as the caller says.
+            unsafe { by_lines(copy, (source, from.row), (destination, to.row), n, count) };
+            return stream::fence();
+        }
+        if let Some(copy) = self.copy.filter(|_| from.element != size) {
+            // SAFETY: as the caller says.
+            unsafe {
+                stream::in_order(
+                    (source, from),
+                    (destination, to.row),
+                    self.size,
+                    (n, count),
+                    |source, n, to| {
+                        copy(source, Steps::one(from.element), to, Steps::one(size), n, 1);
+                        true
+                    },
+                );
+            }
+            return;
+        }
         for row in 0..count as isize {
             // SAFETY: as the caller says.
             unsafe {
-                let (source, destination) = (source.offset(row * from.row), destination.offset(row * to.row));
-                match self.copy {
-                    Some(copy) if from.element != to.element => {
-                        self.row_around(copy, source, from.element, destination, n)
-                    }
-                    _ => stream::copy(source, destination, n * self.size),
-                }
-            }
+                stream::copy(source.offset(row * from.row), destination.offset(row * to.row), n * self.size)
+            };
         }
     }
 
@@ -123,40 +150,26 @@ impl Move {
         // SAFETY: what is put together at a time are whole rows, for all of them are.
         unsafe {
             let first = &mut { stream::NOTHING };
-            stream::row(destination, 1, total, some * bytes, first, (true, true), |done, part, buffer| {
-                for index in 0..part / bytes {
-                    let row = source.wrapping_offset((done / bytes + index) as isize * step);
-                    if asks {
-                        stream::prefetch_bytes(row.wrapping_offset(some as isize * step), bytes as isize);
+            stream::row(
+                destination,
+                1,
+                total,
+                (some * bytes, some * bytes),
+                first,
+                (true, true),
+                |done, part, buffer| {
+                    for index in 0..part / bytes {
+                        let row = source.wrapping_offset((done / bytes + index) as isize * step);
+                        if asks {
+                            stream::prefetch_bytes(row.wrapping_offset(some as isize * step), bytes as isize);
+                        }
+                        row.copy_to_nonoverlapping(buffer.add(index * bytes), bytes);
                     }
-                    row.copy_to_nonoverlapping(buffer.add(index * bytes), bytes);
-                }
-                true
-            });
+                    true
+                },
+            );
         }
         stream::fence();
-    }
-
-    /// Writes a row whose elements do not follow each other in the source.
-    ///
-    /// # Safety
-    /// As [`Kernel::row`].
-    unsafe fn row_around(
-        &self,
-        copy: CopyFn,
-        source: *const u8,
-        step: isize,
-        destination: *mut u8,
-        n: usize,
-    ) {
-        let steps = Steps::one(self.size as isize);
-        // SAFETY: as the caller says.
-        unsafe {
-            stream::in_order(source, step, destination, self.size, n, |done, count, to| {
-                copy(source.offset(done as isize * step), Steps::one(step), to, steps, count, 1);
-                true
-            });
-        }
     }
 }
 
@@ -175,7 +188,7 @@ impl Kernel for Move {
             if (from.1, to.1) == self.steps() {
                 let source = self.sides.source.offset(from.0 as isize);
                 let destination = self.sides.destination.offset(to.0 as isize);
-                if self.streams(from.1, to.1, n) {
+                if self.streams(from.1, to.1, n, (0, 1)) {
                     stream::copy(source, destination, n * self.size);
                 } else {
                     source.copy_to_nonoverlapping(destination, n * self.size);
@@ -201,7 +214,7 @@ impl Kernel for Move {
             let source = self.sides.source.offset(from.0 as isize);
             let destination = self.sides.destination.offset(to.0 as isize);
             let bytes = n * self.size;
-            if self.streams(from.1, to.1, n) {
+            if self.streams(from.1, to.1, n, (next.0, count)) {
                 self.rows_around((source, from_steps), (destination, to_steps), n, count);
             } else if self.streams_together(from.1, to, n, next.1, count) {
                 Move::rows_together(source, from_steps.row, destination, bytes, count);

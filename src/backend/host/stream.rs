@@ -3,8 +3,12 @@
 //! longer turns. Where a processor writes whole rows faster through its caches ([`through`]), lines of both sides are
 //! asked for before.
 
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 use std::mem::MaybeUninit;
 
+use super::copy::{CopyFn, Steps};
 #[cfg(target_arch = "x86_64")]
 use super::isa::Isa;
 
@@ -136,49 +140,83 @@ pub unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
     fence();
 }
 
-/// Writes a row of `n` elements of `size` bytes, a line at least, for which the caches are too small, as it is read:
-/// at steps of so many bytes. `fill` puts together some elements, from which one on, how many, where. False: it has
-/// failed.
+/// Whether rows of elements that are so many bytes from each other, and have others between them, are better written
+/// around the caches: there are `count`, and so many bytes between the end of one and the next. Where prefetchers
+/// bring what is read in order, writing is most of what takes time.
+pub fn gathers(step: isize, gap: isize, count: usize) -> bool {
+    const NEAR: usize = 1 << 10;
+    !asks() && (1..=LINE as isize / 2).contains(&step) && (count == 1 || gap.unsigned_abs() <= NEAR)
+}
+
+/// What writes rows of elements of `size` bytes at steps of so many around the caches by whole lines, some rows by
+/// turns; None: there is nothing for those.
+pub fn by_lines(size: usize, step: isize, count: usize) -> Option<LinesFn> {
+    #[cfg(target_arch = "x86_64")]
+    if !asks() && Isa::get() == Isa::Avx512 {
+        return x86::by_lines(size, step, count);
+    }
+    let _ = (size, step, count);
+    None
+}
+
+/// Copies rows of `n` elements, [`LONG_ROW`] at least, by a [`CopyFn`] for those and what is said of it: source,
+/// destination, and where the next row begins on each side; n, rows.
+///
+/// Safety: as the [`CopyFn`]; rows of the destination begin at multiples of an element's size.
+pub type LinesFn = unsafe fn(CopyFn, (*const u8, isize), (*mut u8, isize), usize, usize);
+
+/// Writes `count` rows of `n` elements of `size` bytes, [`LONG_ROW`] at least, for which the caches are too small, as
+/// they are read: at steps of so many bytes. `fill` puts together some elements: from where, how many, where to.
+/// False: it has failed. Rows that follow each other are one to the lines of the destination.
 ///
 /// # Safety
-/// So many are writable, of [`LARGEST`] bytes at most. `fill` writes all that it is asked for.
+/// So many are writable, of [`LARGEST`] bytes at most, in rows that start so many bytes from each other. `fill`
+/// writes all that it is asked for.
 #[inline]
 pub unsafe fn in_order(
-    from: *const u8,
-    step: isize,
-    to: *mut u8,
+    (source, from): (*const u8, Steps),
+    (destination, next): (*mut u8, isize),
     size: usize,
-    n: usize,
-    mut fill: impl FnMut(usize, usize, *mut u8) -> bool,
+    (n, count): (usize, usize),
+    mut fill: impl FnMut(*const u8, usize, *mut u8) -> bool,
 ) -> bool {
-    let mut some = chunk(step.unsigned_abs(), size);
-    // SAFETY: the caller's.
-    unsafe {
-        if through() {
-            return asked(from, step, to, size, n, some, fill);
-        }
-        let asks = asks();
-        if !asks {
-            // Which are better in longer turns.
-            some *= 2;
-        }
-        let kept = row(to, size, n, some, &mut { NOTHING }, (true, true), |done, count, buffer| {
-            if !asks {
-                return fill(done, count, buffer);
+    let step = from.element;
+    let (asks, through) = (asks(), through());
+    // Longer turns are better where nothing is asked for. Of elements far from each other a turn still is some lines.
+    let some = (chunk(step.unsigned_abs(), size) << u32::from(!asks)).max(3 * LINE / size);
+    let follow = next == (n * size) as isize;
+    let mut carried = NOTHING;
+    let kept = (0..count).all(|index| {
+        let from = source.wrapping_offset(index as isize * from.row);
+        let to = destination.wrapping_offset(index as isize * next);
+        let part = |done: usize| from.wrapping_offset(done as isize * step);
+        // SAFETY: the caller's.
+        unsafe {
+            if through {
+                return asked(from, step, to, size, n, some, |done, count, to| fill(part(done), count, to));
             }
-            let ahead = (done as isize * step).wrapping_add(AHEAD as isize * step.signum());
-            prefetch_bytes(from.wrapping_offset(ahead), count as isize * step);
-            fill(done, count, buffer)
-        });
+            let ends = (index == 0 || !follow, index + 1 == count || !follow);
+            // The turns after the first begin where lines do.
+            let head = some - to as usize % LINE / size;
+            row(to, size, n, (head, some), &mut carried, ends, |done, count, buffer| {
+                if asks {
+                    let ahead = part(done).wrapping_offset(AHEAD as isize * step.signum());
+                    prefetch_bytes(ahead, count as isize * step);
+                }
+                fill(part(done), count, buffer)
+            })
+        }
+    });
+    if !through {
         fence();
-        kept
     }
+    kept
 }
 
 /// The same, `some` elements at a time, through the caches.
 ///
 /// # Safety
-/// As [`in_order`].
+/// As [`in_order`], of one row.
 #[inline]
 unsafe fn asked(
     from: *const u8,
@@ -207,18 +245,18 @@ unsafe fn asked(
 }
 
 /// Writes a row of `n` elements of `size` bytes around the caches. `fill` puts together some of them, from which
-/// one on, how many, where; they are `some`, or up to a line more. False: it has failed. What is `carried` are the
-/// bytes before the first, in the end those before the next, unless there is none.
+/// one on, how many, where; they are `some`, the first time `head`, or up to a line more. False: it has failed. What is
+/// `carried` are the bytes before the first, in the end those before the next, unless there is none.
 ///
 /// # Safety
-/// So many are writable, and take a line at least unless they are the last; `some` take [`MOST`] bytes at most and
-/// a line at least, elements [`LARGEST`] bytes at most. `fill` writes all that it is asked for.
+/// So many are writable, and take a line at least unless they are the last; `head` and `some` take [`MOST`] bytes at
+/// most and a line at least, elements [`LARGEST`] bytes at most. `fill` writes all that it is asked for.
 #[inline]
 pub unsafe fn row(
     to: *mut u8,
     size: usize,
     n: usize,
-    some: usize,
+    (head, some): (usize, usize),
     carried: &mut Line,
     (first, last): (bool, bool),
     mut fill: impl FnMut(usize, usize, *mut u8) -> bool,
@@ -230,6 +268,7 @@ pub unsafe fn row(
         buffer.cast::<Line>().write(*carried);
         let mut done = 0;
         while done < n {
+            let some = if done == 0 { head } else { some };
             // Less than a line is not left for the end.
             let count = if n - done < some + LINE { n - done } else { some };
             if !fill(done, count, buffer.add(LINE)) {
@@ -439,7 +478,10 @@ mod tests {
                         if through {
                             asked(start, step, to, size, n, chunk(step.unsigned_abs(), size), fill)
                         } else {
-                            in_order(start, step, to, size, n, fill)
+                            let fill = |from: *const u8, count: usize, to: *mut u8| {
+                                fill((from.offset_from(start) / step) as usize, count, to)
+                            };
+                            in_order((start, Steps::one(step)), (to, 0), size, (n, 1), fill)
                         }
                     };
                     assert!(kept && destination == expected, "{n} of {size} bytes at {step} to {to}");
@@ -471,7 +513,7 @@ mod tests {
                         // SAFETY: both have room for the row.
                         let kept = unsafe {
                             let to = destination.as_mut_ptr().add(to + begin * size);
-                            row(to, size, count, some, &mut carried, ends, |at, count, buffer| {
+                            row(to, size, count, (some, some), &mut carried, ends, |at, count, buffer| {
                                 let from = source.as_ptr().add((begin + at) * size);
                                 from.copy_to_nonoverlapping(buffer, count * size);
                                 true

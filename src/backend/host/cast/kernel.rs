@@ -1,7 +1,5 @@
 //! Casts of the elements of a job: rows, and casts fused with a transpose.
 
-use std::mem::MaybeUninit;
-
 use super::{CHUNK, Caster};
 use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
@@ -39,20 +37,19 @@ impl CastKernel {
         let isa = Isa::get();
         let (source_size, destination_size) = caster.sizes();
         let in_bytes = from_bits.is_none() && to_bits.is_none();
-        let bytes = elements.saturating_mul(destination_size);
+        let streams = in_bytes && stream::pays(elements.saturating_mul(destination_size));
         CastKernel {
             sides,
             caster,
-            gather: copy::for_size(isa, source_size),
-            scatter: copy::for_size(isa, destination_size),
+            gather: copy::for_size(isa, source_size, streams),
+            scatter: copy::for_size(isa, destination_size, streams),
             transpose: transpose::for_size(isa, source_size)
                 .zip(transpose::for_size(isa, destination_size))
                 .filter(|_| in_bytes),
             from_bits,
             to_bits,
-            streams: in_bytes && stream::pays(bytes),
-            runs: in_bytes
-                && stream::pays(bytes)
+            streams,
+            runs: streams
                 && match Memory::get() {
                     Memory::Mesh => true,
                     Memory::Near => destination_size != source_size,
@@ -101,6 +98,46 @@ impl CastKernel {
         }
     }
 
+    /// Casts a row whose result the caches hold, or of which they hold lines that others share.
+    ///
+    /// # Safety
+    /// As [`Kernel::row`].
+    unsafe fn cached_row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
+        let (source_size, destination_size) = self.caster.sizes();
+        let from_direct = self.from_bits.is_none() && from.1 == source_size as i64;
+        let to_direct = self.to_bits.is_none() && to.1 == destination_size as i64;
+        if from_direct && to_direct {
+            // SAFETY: as the caller says.
+            unsafe {
+                let source = self.sides.source.offset(from.0 as isize);
+                return self.caster.run(source, self.sides.destination.offset(to.0 as isize), n);
+            }
+        }
+        let mut sources = Buffer::<{ CHUNK * LARGEST }>::new();
+        let mut destinations = Buffer::<{ CHUNK * LARGEST }>::new();
+        (0..n).step_by(CHUNK).all(|done| {
+            let some = CHUNK.min(n - done);
+            let from = (from.0 + done as i64 * from.1, from.1);
+            let to = (to.0 + done as i64 * to.1, to.1);
+            // SAFETY: the chunks cover the row, and the buffers hold a chunk of the largest elements.
+            unsafe {
+                let source = if from_direct {
+                    self.sides.source.offset(from.0 as isize)
+                } else {
+                    self.gather(from, sources.start(), some);
+                    sources.start().cast_const()
+                };
+                if to_direct {
+                    return self.caster.run(source, self.sides.destination.offset(to.0 as isize), some);
+                }
+                let buffer = destinations.start();
+                let kept = self.caster.run(source, buffer, some);
+                self.scatter(buffer, to, some);
+                kept
+            }
+        })
+    }
+
     /// Casts elements of a buffer, and writes them around the caches. What is `carried` are the bytes before the
     /// first, in the end those before the next, unless there is none.
     ///
@@ -118,9 +155,15 @@ impl CastKernel {
         let some = stream::MOST / destination_size;
         // SAFETY: as the caller says.
         unsafe {
-            stream::row(destination, destination_size, n, some, &mut *carried, ends, |done, count, buffer| {
-                self.caster.run(source.add(done * source_size), buffer, count)
-            })
+            stream::row(
+                destination,
+                destination_size,
+                n,
+                (some, some),
+                &mut *carried,
+                ends,
+                |done, count, buffer| self.caster.run(source.add(done * source_size), buffer, count),
+            )
         }
     }
 }
@@ -142,51 +185,52 @@ impl Kernel for CastKernel {
     }
 
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { self.rows(from, to, n, 1, (0, 0)) }
+    }
+
+    unsafe fn rows(
+        &self,
+        from: (i64, i64),
+        to: (i64, i64),
+        n: usize,
+        count: usize,
+        next: (i64, i64),
+    ) -> bool {
         let (source_size, destination_size) = self.caster.sizes();
-        let from_direct = self.from_bits.is_none() && from.1 == source_size as i64;
-        let to_direct = self.to_bits.is_none() && to.1 == destination_size as i64;
-        if from_direct && to_direct {
-            // SAFETY: as the caller says.
-            unsafe {
-                let source = self.sides.source.offset(from.0 as isize);
-                let destination = self.sides.destination.offset(to.0 as isize);
-                if !self.streams || n * destination_size < LONG_ROW {
-                    return self.caster.run(source, destination, n);
-                }
-                let step = source_size as isize;
-                return stream::in_order(
-                    source,
-                    step,
-                    destination,
-                    destination_size,
-                    n,
-                    |done, count, to| self.caster.run(source.add(done * source_size), to, count),
-                );
-            }
+        let dense = to.1 == destination_size as i64
+            && (from.1 == source_size as i64
+                || self.gather.is_some() && {
+                    let gap = next.0 - n as i64 * from.1;
+                    stream::gathers(from.1 as isize, gap as isize, count)
+                });
+        if !self.streams || !dense || n * destination_size < LONG_ROW {
+            return (0..count as i64).all(|row| {
+                let (from, to) = ((from.0 + row * next.0, from.1), (to.0 + row * next.1, to.1));
+                // SAFETY: as the caller says.
+                unsafe { self.cached_row(from, to, n) }
+            });
         }
-        let mut sources = [const { MaybeUninit::<u8>::uninit() }; CHUNK * LARGEST];
-        let mut destinations = [const { MaybeUninit::<u8>::uninit() }; CHUNK * LARGEST];
-        (0..n).step_by(CHUNK).all(|done| {
-            let some = CHUNK.min(n - done);
-            let from = (from.0 + done as i64 * from.1, from.1);
-            let to = (to.0 + done as i64 * to.1, to.1);
-            // SAFETY: the chunks cover the row, and the buffers hold a chunk of the largest elements.
-            unsafe {
-                let source = if from_direct {
-                    self.sides.source.offset(from.0 as isize)
-                } else {
-                    self.gather(from, sources.as_mut_ptr().cast(), some);
-                    sources.as_ptr().cast()
-                };
-                if to_direct {
-                    return self.caster.run(source, self.sides.destination.offset(to.0 as isize), some);
+        let step = from.1 as isize;
+        let steps = Steps { element: step, row: next.0 as isize };
+        // SAFETY: as the caller says; turns cover the rows, chunks a turn, and the buffer holds one.
+        unsafe {
+            let source = (self.sides.source.offset(from.0 as isize), steps);
+            let destination = (self.sides.destination.offset(to.0 as isize), next.1 as isize);
+            stream::in_order(source, destination, destination_size, (n, count), |source, n, to| {
+                if step == source_size as isize {
+                    return self.caster.run(source, to, n);
                 }
-                let buffer = destinations.as_mut_ptr().cast();
-                let kept = self.caster.run(source, buffer, some);
-                self.scatter(buffer, to, some);
-                kept
-            }
-        })
+                let start = source.offset_from(self.sides.source) as i64;
+                (0..n).step_by(CHUNK).all(|done| {
+                    let mut buffer = Buffer::<{ CHUNK * LARGEST }>::new();
+                    let buffer = buffer.start();
+                    let some = CHUNK.min(n - done);
+                    self.gather((start + done as i64 * from.1, from.1), buffer, some);
+                    self.caster.run(buffer, to.add(done * destination_size), some)
+                })
+            })
+        }
     }
 
     unsafe fn matrix(
@@ -581,8 +625,9 @@ impl<'a> Fused<'a> {
                 return (0..lines).all(|index| {
                     if whole >= LONG_ROW && stream::through() {
                         let (from, to, step) = (from(index), to(index), self.source_size);
-                        return stream::in_order(from, step as isize, to, size, line, |done, count, to| {
-                            caster.run(from.add(done * step), to, count)
+                        let from = (from, Steps::one(step as isize));
+                        return stream::in_order(from, (to, 0), size, (line, 1), |from, count, to| {
+                            caster.run(from, to, count)
                         });
                     }
                     let carried = buffers.block.carried(index);

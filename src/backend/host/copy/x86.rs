@@ -1,0 +1,70 @@
+//! x86-64 with AVX-512: every second element, a line at a time.
+
+use std::arch::x86_64::*;
+
+use crate::backend::host::stream::LINE;
+
+/// Where in two vectors the elements of a line are: every second one of both. Or, where the second vector begins an
+/// element before the first ends, so that it ends with the last of them.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub fn which<const SIZE: usize, const ENDS: bool>() -> __m512i {
+    const fn places(size: usize, ends: bool) -> [u8; LINE] {
+        // Counted in what instructions move.
+        let piece = if size < 8 { size } else { 8 };
+        let mut places = [0; LINE];
+        let mut at = 0;
+        while at < LINE {
+            let element = 2 * (at / size) + (ends && at >= LINE / 2) as usize;
+            places[at] = (element * (size / piece) + at % size / piece) as u8;
+            at += piece;
+        }
+        places
+    }
+    // SAFETY: as many bytes.
+    unsafe { _mm512_loadu_si512(const { &places(SIZE, ENDS) }.as_ptr().cast()) }
+}
+
+/// The elements that are `which` of two vectors.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub fn pick<const SIZE: usize>(low: __m512i, which: __m512i, high: __m512i) -> __m512i {
+    match SIZE {
+        1 => _mm512_permutex2var_epi8(low, which, high),
+        2 => _mm512_permutex2var_epi16(low, which, high),
+        4 => _mm512_permutex2var_epi32(low, which, high),
+        _ => _mm512_permutex2var_epi64(low, which, high),
+    }
+}
+
+/// Copies rows of which every second element is taken.
+///
+/// # Safety
+/// As [`super::CopyFn`], with elements of `SIZE` bytes, a power of two up to 16, that follow each other in the
+/// destination and are twice as far apart in the source; a row has a line of them at least. The processor has the
+/// instructions.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub unsafe fn every_second<const SIZE: usize>(
+    source: *const u8,
+    from_row: isize,
+    destination: *mut u8,
+    to_row: isize,
+    n: usize,
+    count: usize,
+) {
+    let (which, which_last) = (which::<SIZE, false>(), which::<SIZE, true>());
+    let last = n * SIZE - LINE;
+    each_row!(source + from_row, destination + to_row, count => {
+        // SAFETY: lines before the last are followed by an element; the last one is read to its last element.
+        unsafe {
+            for at in (0..last).step_by(LINE) {
+                let from = source.add(2 * at);
+                let (low, high) = (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add(LINE).cast()));
+                _mm512_storeu_si512(destination.add(at).cast(), pick::<SIZE>(low, which, high));
+            }
+            let from = source.add(2 * last);
+            let (low, high) = (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add(LINE - SIZE).cast()));
+            _mm512_storeu_si512(destination.add(last).cast(), pick::<SIZE>(low, which_last, high));
+        }
+    });
+}

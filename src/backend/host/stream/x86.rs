@@ -1,0 +1,86 @@
+//! x86-64 with AVX-512: rows that are written around the caches line by line as they are read, without a buffer, and
+//! some rows by turns. Where a row ends and the next one does not follow, the processor has fetched for nothing what
+//! comes after it, and has to find out what comes next; meanwhile the other rows go on.
+
+use std::arch::x86_64::*;
+
+use super::{LINE, LinesFn};
+use crate::backend::host::copy::x86::{pick, which};
+use crate::backend::host::copy::{CopyFn, Steps};
+
+/// Rows by turns.
+const TOGETHER: usize = 4;
+
+/// As [`super::by_lines`].
+pub fn by_lines(size: usize, step: isize, count: usize) -> Option<LinesFn> {
+    let twice = step == 2 * size as isize;
+    if count < TOGETHER || !twice && step != size as isize {
+        return None;
+    }
+    Some(match (size, twice) {
+        (1, false) => rows::<1, 1>,
+        (2, false) => rows::<2, 1>,
+        (4, false) => rows::<4, 1>,
+        (8, false) => rows::<8, 1>,
+        (16, false) => rows::<16, 1>,
+        (1, true) => rows::<1, 2>,
+        (2, true) => rows::<2, 2>,
+        (4, true) => rows::<4, 2>,
+        (8, true) => rows::<8, 2>,
+        (16, true) => rows::<16, 2>,
+        _ => return None,
+    })
+}
+
+/// Copies rows of elements of `SIZE` bytes, `STEP` times as far from each other as they are long, around the caches.
+///
+/// # Safety
+/// As [`LinesFn`], of [`TOGETHER`] rows at least; `copy` is of such elements. The processor has the instructions.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn rows<const SIZE: usize, const STEP: usize>(
+    copy: CopyFn,
+    (source, from_row): (*const u8, isize),
+    (destination, to_row): (*mut u8, isize),
+    n: usize,
+    count: usize,
+) {
+    let (from_step, to_step) = (Steps::one((STEP * SIZE) as isize), Steps::one(SIZE as isize));
+    let which = which::<SIZE, false>();
+    let mut done = 0;
+    while done < count {
+        // The last of them may have been done before.
+        let first = done.min(count - TOGETHER);
+        let (mut from, mut to) = ([source; TOGETHER], [destination; TOGETHER]);
+        let (mut left, mut lines) = ([n; TOGETHER], usize::MAX);
+        // SAFETY: the caller's; lines are within what is left of each row, and so is what they are made of, for an
+        // element follows.
+        unsafe {
+            for index in 0..TOGETHER {
+                let (from, to) = (&mut from[index], &mut to[index]);
+                *from = source.offset((first + index) as isize * from_row);
+                *to = destination.offset((first + index) as isize * to_row);
+                let head = (*to as usize).wrapping_neg() % LINE / SIZE;
+                copy(*from, from_step, *to, to_step, head, 1);
+                (*from, *to) = (from.add(head * STEP * SIZE), to.add(head * SIZE));
+                left[index] -= head;
+                lines = lines.min((left[index] - 1) * SIZE / LINE);
+            }
+            for at in (0..lines * LINE).step_by(LINE) {
+                for index in 0..TOGETHER {
+                    let from = from[index].add(at * STEP);
+                    let mut line = _mm512_loadu_si512(from.cast());
+                    if STEP == 2 {
+                        line = pick::<SIZE>(line, which, _mm512_loadu_si512(from.add(LINE).cast()));
+                    }
+                    _mm512_stream_si512(to[index].add(at).cast(), line);
+                }
+            }
+            for index in 0..TOGETHER {
+                let at = lines * LINE;
+                let (from, to, n) = (from[index].add(at * STEP), to[index].add(at), left[index] - at / SIZE);
+                copy(from, from_step, to, to_step, n, 1);
+            }
+        }
+        done += TOGETHER;
+    }
+}
