@@ -4,8 +4,9 @@ use super::bits;
 use super::copy::{self, CopyFn, Steps};
 use super::fuse::{Matrices, Reach};
 use super::isa::Isa;
+use super::shuffle::Shuffle;
 use super::stream::{self, LONG_ROW, Memory};
-use super::transpose::{self, How, Matrix, Scattered, ScatteredFn, TransposeFn};
+use super::transpose::{self, Batch, How, Matrix, Scattered, ScatteredFn, TransposeFn};
 use super::walk::Kernel;
 
 /// The first element of each side.
@@ -85,6 +86,11 @@ impl Move {
             && follow
             && (SHORT_ROW..LONG_ROW).contains(&bytes)
             && bytes * count >= LONG_ROW
+    }
+
+    /// Whether matrices are put together and written around the caches.
+    fn streams_batches(&self) -> bool {
+        self.how == How::Streamed && cfg!(target_arch = "x86_64") && !stream::through()
     }
 
     /// Writes rows around the caches.
@@ -246,9 +252,7 @@ impl Kernel for Move {
     }
 
     fn batches(&self, to: i64, rows: usize, columns: usize, count: usize) -> bool {
-        self.how == How::Streamed
-            && cfg!(target_arch = "x86_64")
-            && !stream::through()
+        self.streams_batches()
             && transpose::is_batch(&self.sides.matrix((0, 0), (to, 0), rows, columns), count, self.size)
     }
 
@@ -261,9 +265,28 @@ impl Kernel for Move {
         next: i64,
     ) -> bool {
         let transpose = self.transpose.expect("transposes() says so");
-        let first = self.sides.matrix(from, (to, (rows * self.size) as i64), rows, columns);
+        let first = self.sides.matrix(from, (to, 0), rows, columns);
         // SAFETY: as the caller says.
-        unsafe { transpose::batch(&first, next as isize, count, transpose, self.size) };
+        unsafe { Batch::of_matrices(&first, next as isize, count, transpose, self.size).around() };
+        true
+    }
+
+    fn shuffles(&self) -> bool {
+        true
+    }
+
+    unsafe fn shuffled(&self, from: i64, to: i64, count: usize, shuffle: &Shuffle) -> bool {
+        // SAFETY: as the caller says.
+        unsafe {
+            let source = self.sides.source.offset(from as isize);
+            let destination = self.sides.destination.offset(to as isize);
+            let batch = Batch::of_groups(shuffle, source, destination, count);
+            if self.streams_batches() && count * shuffle.bytes >= LONG_ROW {
+                batch.around();
+            } else {
+                batch.through();
+            }
+        }
         true
     }
 

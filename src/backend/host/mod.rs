@@ -15,6 +15,7 @@ mod fuse;
 mod isa;
 mod kernel;
 pub(super) mod pages;
+mod shuffle;
 mod split;
 mod streak;
 mod stream;

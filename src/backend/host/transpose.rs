@@ -25,6 +25,7 @@ pub use self::stage::Stage;
 pub use self::strips::MOST_COLUMNS;
 pub use self::strips::{Ahead, Block, each_piece, lines_each};
 use super::isa::Isa;
+use super::shuffle::Shuffle;
 use super::stream::{LINE, fence, prefetch, prefetch_bytes, prefetch_to_write, write_around};
 #[cfg(target_arch = "x86_64")]
 use super::stream::{Line, through};
@@ -1115,37 +1116,109 @@ pub fn is_batch(first: &Matrix, count: usize, size: usize) -> bool {
         && (row <= NARROW || !(first.destination as usize | row).is_multiple_of(LINE))
 }
 
-/// Transposes matrices that start `next` from each other in the source, and whose results follow each other: some at
-/// a time into a buffer, of which whole lines are written around the caches.
-///
-/// # Safety
-/// As [`TransposeFn`] of each; [`is_batch`] says yes.
-pub unsafe fn batch(first: &Matrix, next: isize, count: usize, transpose: TransposeFn, size: usize) {
-    let Matrix { source, destination, rows, columns, .. } = *first;
-    let bytes = rows * columns * size;
-    let some = (BATCH / bytes).max(1);
-    let stage = Stage::take();
-    // SAFETY: the matrices are the caller's, and those of a turn are within the buffer, which begins with a line.
-    unsafe {
-        for done in (0..count).step_by(some) {
-            let these = some.min(count - done);
-            for index in done..done + these {
-                let source = source.offset(index as isize * next);
-                let destination = match &stage {
-                    Some(stage) => stage.start().add(LINE + (index - done) * bytes),
-                    None => destination.add(index * bytes),
-                };
-                let matrix = Matrix { source, destination, ..*first };
-                matrix.prefetch(some as isize * next, size);
-                transpose(&matrix, How::Cached);
-            }
-            if let Some(stage) = &stage {
-                let ends = (done == 0, done + these == count);
-                write_around(stage.start(), destination.add(done * bytes), these * bytes, ends.0, ends.1);
+/// What is done one after another, and whose results follow each other in the destination.
+pub struct Batch<'a> {
+    source: *const u8,
+    destination: *mut u8,
+    count: usize,
+    /// Of each.
+    bytes: usize,
+    each: Each<'a>,
+}
+
+enum Each<'a> {
+    /// A matrix like the first, `next` from the one before, of elements of a size.
+    Matrix { first: &'a Matrix, next: isize, transpose: TransposeFn, size: usize },
+    /// A group.
+    Group(&'a Shuffle),
+}
+
+impl<'a> Batch<'a> {
+    pub fn of_matrices(
+        first: &'a Matrix,
+        next: isize,
+        count: usize,
+        transpose: TransposeFn,
+        size: usize,
+    ) -> Batch<'a> {
+        let Matrix { source, destination, rows, columns, .. } = *first;
+        let each = Each::Matrix { first, next, transpose, size };
+        Batch { source, destination, count, bytes: rows * columns * size, each }
+    }
+
+    pub fn of_groups(
+        shuffle: &'a Shuffle,
+        source: *const u8,
+        destination: *mut u8,
+        count: usize,
+    ) -> Batch<'a> {
+        Batch { source, destination, count, bytes: shuffle.bytes, each: Each::Group(shuffle) }
+    }
+
+    /// As many at a time as are put together: which one is the first, how many, and whether they are the last.
+    pub fn each_turn(&self, mut turn: impl FnMut(usize, usize, bool) -> bool) -> bool {
+        let some = (BATCH / self.bytes).max(1);
+        (0..self.count).step_by(some).all(|done| {
+            let these = some.min(self.count - done);
+            turn(done, these, done + these == self.count)
+        })
+    }
+
+    /// Does `these` from one on, to where their results are to be. `asks`: for as many after them.
+    ///
+    /// # Safety
+    /// As [`TransposeFn`] of each.
+    pub unsafe fn run(&self, done: usize, these: usize, to: *mut u8, asks: bool) {
+        // SAFETY: the caller's.
+        unsafe {
+            match self.each {
+                Each::Group(shuffle) => shuffle.run(self.source.add(done * self.bytes), to, these),
+                Each::Matrix { first, next, transpose, size } => {
+                    for index in 0..these {
+                        let source = self.source.offset((done + index) as isize * next);
+                        let destination = to.add(index * self.bytes);
+                        let destination_row = (first.rows * size) as isize;
+                        let matrix = Matrix { source, destination, destination_row, ..*first };
+                        if asks {
+                            matrix.prefetch(these as isize * next, size);
+                        }
+                        transpose(&matrix, How::Cached);
+                    }
+                }
             }
         }
     }
-    fence();
+
+    /// Does all of them through the caches.
+    ///
+    /// # Safety
+    /// As [`TransposeFn`] of each.
+    pub unsafe fn through(&self) {
+        // SAFETY: the caller's.
+        unsafe { self.run(0, self.count, self.destination, false) }
+    }
+
+    /// Does all of them, some at a time into a buffer, of which whole lines are written around the caches.
+    ///
+    /// # Safety
+    /// As [`TransposeFn`] of each; there is a line at least.
+    pub unsafe fn around(&self) {
+        let stage = Stage::take();
+        self.each_turn(|done, these, is_last| {
+            let to = self.destination.wrapping_add(done * self.bytes);
+            // SAFETY: the caller's; those of a turn are within the buffer, which begins with a line.
+            unsafe {
+                if let Some(stage) = &stage {
+                    self.run(done, these, stage.start().add(LINE), true);
+                    write_around(stage.start(), to, these * self.bytes, done == 0, is_last);
+                } else {
+                    self.run(done, these, to, true);
+                }
+            }
+            true
+        });
+        fence();
+    }
 }
 
 /// Nothing writes around the caches here.
@@ -1158,13 +1231,13 @@ unsafe fn streamed(_matrix: &Matrix, _transpose: TransposeFn, _size: usize) -> b
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::LazyLock;
 
     use super::*;
 
     /// Memory that ends, or starts, where nothing may be read.
-    pub(super) struct Guarded {
+    pub(in crate::backend::host) struct Guarded {
         base: *mut u8,
         pages: usize,
     }
@@ -1180,7 +1253,7 @@ mod tests {
     }
 
     impl Guarded {
-        pub(super) fn new(bytes: usize) -> Guarded {
+        pub(in crate::backend::host) fn new(bytes: usize) -> Guarded {
             let pages = bytes.div_ceil(PAGE) + 2;
             // SAFETY: a fresh map; its first and last pages are taken away.
             unsafe {
@@ -1194,7 +1267,7 @@ mod tests {
             }
         }
 
-        pub(super) fn bytes(&mut self) -> &mut [u8] {
+        pub(in crate::backend::host) fn bytes(&mut self) -> &mut [u8] {
             // SAFETY: what is between the two pages.
             unsafe { std::slice::from_raw_parts_mut(self.base.add(PAGE), (self.pages - 2) * PAGE) }
         }

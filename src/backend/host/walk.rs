@@ -4,6 +4,8 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 use super::fuse::{self, Matrices, Reach};
+use super::isa::Isa;
+use super::shuffle::{Group, Shuffle};
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
@@ -80,6 +82,19 @@ pub trait Kernel: Sync {
         unreachable!("batches() says no")
     }
 
+    /// Whether it has [`Kernel::shuffled`].
+    fn shuffles(&self) -> bool {
+        false
+    }
+
+    /// Does `count` groups, which follow one another from there on on both sides.
+    ///
+    /// # Safety
+    /// They are part of the job.
+    unsafe fn shuffled(&self, _from: i64, _to: i64, _count: usize, _shuffle: &Shuffle) -> bool {
+        unreachable!("shuffles() says no")
+    }
+
     /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which the one that is innermost in the
     /// destination has so many elements; None: none.
     fn scatters(&self, _axes: usize, _inner: usize) -> Option<&'static Reach> {
@@ -110,6 +125,17 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
         let (from, to) = ((start.0, inner.source), (start.1, inner.destination));
         // SAFETY: the whole job.
         return unsafe { kernel.row(from, to, inner.extent as usize) };
+    }
+    if kernel.shuffles()
+        && let isa = Isa::get()
+        && let Some(group) = Group::of(isa, axes, kernel.steps())
+        && let Some((along, outer)) = axes[..group.around].split_last()
+    {
+        let shuffle = Shuffle::new(isa, axes, &group, from_step as usize);
+        return each(outer, start, &mut |from, to| {
+            // SAFETY: part of the job.
+            unsafe { kernel.shuffled(from + group.lowest, to, along.extent as usize, &shuffle) }
+        });
     }
     // The axis that is innermost in the source, if it is another one.
     let (mut near, mut least) = (None, inner.source.unsigned_abs());

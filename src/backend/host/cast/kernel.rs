@@ -5,8 +5,11 @@ use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
+use crate::backend::host::shuffle::{self, Shuffle};
 use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, Memory};
-use crate::backend::host::transpose::{self, Ahead, Block, How, Matrix, Stage, TransposeFn, lines_each};
+use crate::backend::host::transpose::{
+    self, Ahead, Batch, Block, How, Matrix, Stage, TransposeFn, lines_each,
+};
 use crate::backend::host::walk::Kernel;
 
 /// Casts elements.
@@ -168,6 +171,29 @@ impl CastKernel {
     }
 }
 
+impl CastKernel {
+    /// Casts what is put together at a time of a batch, each of so many elements.
+    ///
+    /// # Safety
+    /// All of it is part of the job, and the results follow each other from there on.
+    unsafe fn cast_batch(&self, batch: &Batch, destination: *mut u8, elements: usize, stage: &Stage) -> bool {
+        let (_, destination_size) = self.caster.sizes();
+        let around = self.streams && !stream::through();
+        batch.each_turn(|done, these, is_last| {
+            let n = these * elements;
+            // SAFETY: as the caller says; what is put together is within the buffer.
+            unsafe {
+                let to = destination.add(done * elements * destination_size);
+                batch.run(done, these, stage.start(), around);
+                if around {
+                    return self.run_around(stage.start(), to, n, stage.carried(0), (done == 0, is_last));
+                }
+                self.caster.run(stage.start(), to, n)
+            }
+        })
+    }
+}
+
 impl Kernel for CastKernel {
     fn steps(&self) -> (i64, i64) {
         let (source_size, destination_size) = self.caster.sizes();
@@ -269,33 +295,34 @@ impl Kernel for CastKernel {
         };
         let (transpose, _) = self.transpose.expect("batches() says so");
         let first = self.sides.matrix(from, (to, 0), rows, columns);
-        let some = (transpose::BATCH / (elements * source_size)).max(1);
-        let around = self.streams && !stream::through();
-        (0..count).step_by(some).all(|done| {
-            let these = some.min(count - done);
-            // SAFETY: as the caller says; the matrices of a turn are within the buffer.
-            unsafe {
-                for index in 0..these {
-                    let matrix = Matrix {
-                        source: first.source.offset((done + index) as isize * next as isize),
-                        destination: stage.start().add(index * elements * source_size),
-                        destination_row: (rows * source_size) as isize,
-                        ..first
-                    };
-                    if around {
-                        matrix.prefetch(some as isize * next as isize, source_size);
-                    }
-                    transpose(&matrix, How::Cached);
-                }
-                let destination = first.destination.add(done * elements * destination_size);
-                let n = these * elements;
-                if around {
-                    let ends = (done == 0, done + these == count);
-                    return self.run_around(stage.start(), destination, n, stage.carried(0), ends);
-                }
-                self.caster.run(stage.start(), destination, n)
+        let batch = Batch::of_matrices(&first, next as isize, count, transpose, source_size);
+        // SAFETY: as the caller says.
+        unsafe { self.cast_batch(&batch, first.destination, elements, &stage) }
+    }
+
+    fn shuffles(&self) -> bool {
+        self.transpose.is_some()
+    }
+
+    unsafe fn shuffled(&self, from: i64, to: i64, count: usize, shuffle: &Shuffle) -> bool {
+        let (source_size, destination_size) = self.caster.sizes();
+        let elements = shuffle.bytes / source_size;
+        // SAFETY: as the caller says; the buffer holds the largest group.
+        unsafe {
+            let source = self.sides.source.offset(from as isize);
+            let destination = self.sides.destination.offset(to as isize);
+            let batch = Batch::of_groups(shuffle, source, destination, count);
+            if let Some(stage) = Stage::take() {
+                return self.cast_batch(&batch, destination, elements, &stage);
             }
-        })
+            // Slower, but without memory.
+            let mut buffer = Buffer::<{ shuffle::MOST }>::new();
+            (0..count).all(|index| {
+                batch.run(index, 1, buffer.start(), false);
+                let to = destination.add(index * elements * destination_size);
+                self.caster.run(buffer.start(), to, elements)
+            })
+        }
     }
 }
 
