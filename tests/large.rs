@@ -240,7 +240,7 @@ fn streamed_batches() {
     const BYTES: usize = 17 << 20;
     const LINE: usize = 64;
     // Rows, columns, bytes of an element.
-    const CASES: [(usize, usize, usize); 18] = [
+    const CASES: [(usize, usize, usize); 24] = [
         (64, 64, 1),
         (128, 64, 1),
         (64, 64, 2),
@@ -259,6 +259,12 @@ fn streamed_batches() {
         (4, 5, 16),
         (60, 67, 16),
         (65, 61, 8),
+        (8, 8, 1),
+        (3, 3, 4),
+        (4, 4, 2),
+        (9, 9, 1),
+        (2, 3, 8),
+        (2, 2, 1),
     ];
     let mut random = Random(11);
     for (index, (rows, columns, size)) in CASES.into_iter().enumerate() {

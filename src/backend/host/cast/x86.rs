@@ -3,11 +3,12 @@
 
 use std::arch::x86_64::*;
 
-use super::{BLOCK, Compiled, F16 as Half, Float, SMALL, each_range};
+use super::{BLOCK, Bf16, Compiled, F16 as Half, Float, SMALL, each_range};
 use crate::dtype::Scalar;
 
 const U8: usize = Scalar::Uint8 as usize;
 const F16: usize = Scalar::Float16 as usize;
+const BF16: usize = Scalar::Bfloat16 as usize;
 const F32: usize = Scalar::Float32 as usize;
 const F64: usize = Scalar::Float64 as usize;
 const I32: usize = Scalar::Int32 as usize;
@@ -39,6 +40,8 @@ impl Compiled {
         compiled.rows[1][F64][F32] = row::<f64, f32, true>;
         compiled.rows[0][F32][F16] = round_wide::<false>;
         compiled.rows[1][F32][F16] = round_wide::<true>;
+        compiled.rows[0][F32][BF16] = to_bf16::<false>;
+        compiled.rows[1][F32][BF16] = to_bf16::<true>;
         compiled
     }
 }
@@ -150,6 +153,75 @@ unsafe fn round_wide<const SATURATE: bool>(source: *const u8, destination: *mut 
     });
 }
 
+/// # Safety
+/// As [`super::row`] of float32 to bfloat16; the processor has AVX-512.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn to_bf16<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
+    // SAFETY: the caller's; the instruction is there where it is used.
+    unsafe {
+        if n >= BLOCK && is_x86_feature_detected!("avx512bf16") && !takes_subnormals_for_zero() {
+            round_bf16::<SATURATE>(source, destination, n);
+        } else {
+            super::avx512::row::<f32, Bf16, SATURATE>(source, destination, n);
+        }
+    }
+}
+
+/// Whether the control register says so (DAZ), which the classes of numbers heed.
+fn takes_subnormals_for_zero() -> bool {
+    const DAZ: u32 = 1 << 6;
+    let mut control = 0u32;
+    // SAFETY: it is stored there, and nothing else happens.
+    unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut control, options(nostack, preserves_flags)) };
+    control & DAZ != 0
+}
+
+/// By the instruction, which keeps bits of a NaN and takes subnormals for zero: vectors that have one of either are rounded
+/// as elsewhere.
+///
+/// # Safety
+/// As [`to_bf16`], of a block or more; the processor has the instruction, and its control register heeds subnormals.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+unsafe fn round_bf16<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
+    const NAN_OR_SUBNORMAL: i32 = 0x01 | 0x20 | 0x80;
+    let largest = f32::from_bits(0x7f7f << 16);
+    each_range(n, n, |start, end| {
+        for index in (start..end).step_by(16) {
+            // SAFETY: a range is of whole blocks within n.
+            unsafe {
+                let mut values = _mm512_loadu_ps(source.add(4 * index).cast());
+                let rounded = if _mm512_fpclass_ps_mask::<NAN_OR_SUBNORMAL>(values) == 0 {
+                    if SATURATE {
+                        values = _mm512_min_ps(_mm512_set1_ps(largest), values);
+                        values = _mm512_max_ps(_mm512_set1_ps(-largest), values);
+                    }
+                    std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(values))
+                } else {
+                    round_bits::<SATURATE>(values)
+                };
+                _mm256_storeu_si256(destination.add(2 * index).cast(), rounded);
+            }
+        }
+    });
+}
+
+/// [`Bf16::round`] of sixteen.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn round_bits<const SATURATE: bool>(values: __m512) -> __m256i {
+    let bits = _mm512_castps_si512(values);
+    let upper = _mm512_srli_epi32::<16>(bits);
+    let sign = _mm512_and_si512(upper, _mm512_set1_epi32(0x8000));
+    let half = _mm512_add_epi32(_mm512_set1_epi32(0x7fff), _mm512_and_si512(upper, _mm512_set1_epi32(1)));
+    let mut rounded = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, half));
+    if SATURATE {
+        rounded = _mm512_min_epu32(rounded, _mm512_or_si512(sign, _mm512_set1_epi32(0x7f7f)));
+    }
+    let nan = _mm512_or_si512(sign, _mm512_set1_epi32(0x7fc0));
+    let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
+    _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, is_nan, nan))
+}
+
 /// What codes of a small format stand for: each moved to where float16 has its sign, exponent and
 /// fraction, then widened, then multiplied by what the exponents' biases differ by.
 ///
@@ -207,4 +279,42 @@ fn halves<const FORMAT: usize>(codes: __m128i) -> __m256i {
     let sign = _mm256_and_si256(codes, all(format.sign));
     let up = 15 - format.sign.trailing_zeros();
     _mm256_or_si256(half, _mm256_sll_epi16(sign, _mm_cvtsi32_si128(up as i32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::host::isa::Isa;
+
+    /// Every sign, exponent and kept bit of the fraction, with what rounding looks at; where the control register takes
+    /// subnormals for zero, too.
+    #[test]
+    fn bfloat16_rounds_as_elsewhere() {
+        if !Isa::Avx512.is_there() {
+            return;
+        }
+        let lower = [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff];
+        let values: Vec<f32> = (0..1 << 16)
+            .flat_map(|upper: u32| lower.map(|lower| f32::from_bits(upper << 16 | lower)))
+            .chain([1.0; 7])
+            .collect();
+        let mut control = 0u32;
+        // SAFETY: it is stored there.
+        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut control) };
+        for control in [control, control | 1 << 6] {
+            let (mut rounded, mut clamped) = (vec![0u16; values.len()], vec![0u16; values.len()]);
+            // SAFETY: both are as long; the processor has AVX-512, and Rust's own arithmetic comes after.
+            unsafe {
+                let set = |control: u32| std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const control);
+                set(control);
+                to_bf16::<false>(values.as_ptr().cast(), rounded.as_mut_ptr().cast(), values.len());
+                to_bf16::<true>(values.as_ptr().cast(), clamped.as_mut_ptr().cast(), values.len());
+                set(control & !(1 << 6));
+            }
+            for ((value, rounded), clamped) in values.iter().zip(rounded).zip(clamped) {
+                let want = (Bf16::round::<false>(*value).0, Bf16::round::<true>(*value).0);
+                assert_eq!((rounded, clamped), want, "{:#x}", value.to_bits());
+            }
+        }
+    }
 }
