@@ -2,8 +2,8 @@
 //!
 //! A job's axes are divided among threads (`split`, `threads`; `streak`: small jobs in a row), walked in blocks
 //! that the caches like (`walk`), and handed as rows and matrices to a kernel (`kernel`), which is made of copies
-//! (`copy`), transposes (`transpose`), casts (`cast`, `float`) and elements within bytes (`bits`). What is too
-//! large for the caches is written around them (`stream`). Everything that gains by it is compiled for several
+//! (`copy`), transposes (`transpose`), elements that change places within a line (`shuffle`), casts (`cast`, `float`)
+//! and elements within bytes (`bits`). What is too large for the caches is written around them (`stream`). Everything that gains by it is compiled for several
 //! sets of instructions (`isa`). Large results come from huge pages (`pages`). What the system tells is read
 //! without allocating (`system`).
 

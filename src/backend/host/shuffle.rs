@@ -29,7 +29,7 @@ impl Group {
     pub fn of(isa: Isa, axes: &[Axis], (from, to): (i64, i64)) -> Option<Group> {
         let most = match isa {
             Isa::Avx512 => MOST,
-            Isa::Avx2 => LANE,
+            Isa::Avx2 | Isa::Neon => LANE,
             _ => return None,
         };
         let (mut elements, mut reach, mut lowest) = (1, 0, 0);
@@ -93,22 +93,49 @@ impl Shuffle {
     /// They are readable in the source and writable in the destination, and the two do not overlap.
     pub unsafe fn run(&self, source: *const u8, destination: *mut u8, count: usize) {
         let bytes = count * self.bytes;
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller's; the processor has AVX-512 with VBMI or AVX2, for there is a group.
+        // SAFETY: the caller's; the processor has the instructions, for there is a group.
         unsafe {
-            if self.isa == Isa::Avx2 {
-                self.of_a_lane(source, destination, bytes)
-            } else if self.turn <= LINE {
-                self.of_a_line(source, destination, bytes)
-            } else {
-                self.of_two_lines(source, destination, bytes)
+            match self.isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 if self.turn > LINE => self.of_two_lines(source, destination, bytes),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => self.of_a_line(source, destination, bytes),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => self.of_a_lane(source, destination, bytes),
+                #[cfg(target_arch = "aarch64")]
+                Isa::Neon => self.of_a_lane(source, destination, bytes),
+                _ => self.of_a_byte(source, destination, 0, bytes),
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        unreachable!(
-            "there is no group: {source:p}, {destination:p}, {bytes}, {}",
-            self.table[self.turn - 1]
-        );
+    }
+
+    /// What is left of some bytes from a turn on, byte by byte.
+    ///
+    /// # Safety
+    /// As [`Shuffle::run`].
+    unsafe fn of_a_byte(&self, source: *const u8, destination: *mut u8, turn: usize, bytes: usize) {
+        for to in turn..bytes {
+            let first = to - (to - turn) % self.turn;
+            // SAFETY: the caller's.
+            unsafe { *destination.add(to) = *source.add(first + usize::from(self.table[to - first])) };
+        }
+    }
+
+    /// # Safety
+    /// As [`Shuffle::run`], of so many bytes; the processor has NEON.
+    #[cfg(target_arch = "aarch64")]
+    unsafe fn of_a_lane(&self, source: *const u8, destination: *mut u8, bytes: usize) {
+        use std::arch::aarch64::*;
+        let mut at = 0;
+        // SAFETY: the caller's.
+        unsafe {
+            let table = vld1q_u8(self.table.as_ptr());
+            while at + LANE <= bytes {
+                vst1q_u8(destination.add(at), vqtbl1q_u8(vld1q_u8(source.add(at)), table));
+                at += self.turn;
+            }
+            self.of_a_byte(source, destination, at, bytes);
+        }
     }
 }
 
@@ -129,10 +156,7 @@ impl Shuffle {
                 _mm_storeu_si128(destination.add(at).cast(), _mm_shuffle_epi8(lane, table));
                 at += self.turn;
             }
-            for to in at..bytes {
-                let first = to - (to - at) % self.turn;
-                *destination.add(to) = *source.add(first + usize::from(self.table[to - first]));
-            }
+            self.of_a_byte(source, destination, at, bytes);
         }
     }
 
@@ -249,7 +273,7 @@ mod tests {
 
     #[test]
     fn every_small_group() {
-        for isa in [Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| isa.is_there()) {
+        for isa in [Isa::Avx2, Isa::Avx512, Isa::Neon].into_iter().filter(|isa| isa.is_there()) {
             let mut done = 0;
             for (size, count) in [1, 2, 4, 8, 16].into_iter().flat_map(|size| [513, 520].map(|n| (size, n))) {
                 for (a, b) in (1..=12).flat_map(|a| (1..=12).map(move |b| (a, b))) {
