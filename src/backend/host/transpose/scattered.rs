@@ -65,7 +65,7 @@ type BlockFn<const SIZE: usize> = unsafe fn(&Block<SIZE>, &mut Places);
 /// As [`ScatteredFn`].
 unsafe fn baseline<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) {
     // SAFETY: the caller's.
-    unsafe { scattered::<SIZE>(matrix, how, baseline_block::<V, SIZE>) }
+    unsafe { scattered::<SIZE>(matrix, how, baseline_block::<V, SIZE>, false) }
 }
 
 /// # Safety
@@ -81,7 +81,7 @@ unsafe fn baseline_block<V: Vector, const SIZE: usize>(block: &Block<SIZE>, plac
 #[target_feature(enable = "avx2")]
 unsafe fn avx2<const SIZE: usize>(matrix: &Scattered, how: How) {
     // SAFETY: the caller's.
-    unsafe { scattered::<SIZE>(matrix, how, avx2_block::<SIZE>) }
+    unsafe { scattered::<SIZE>(matrix, how, avx2_block::<SIZE>, false) }
 }
 
 /// # Safety
@@ -99,7 +99,7 @@ unsafe fn avx2_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<const SIZE: usize>(matrix: &Scattered, how: How) {
     // SAFETY: the caller's.
-    unsafe { scattered::<SIZE>(matrix, how, avx512_block::<SIZE>) }
+    unsafe { scattered::<SIZE>(matrix, how, avx512_block::<SIZE>, true) }
 }
 
 /// # Safety
@@ -169,16 +169,23 @@ const fn reaches(size: usize) -> [Reach; 5] {
     [direct, staged, runs, near, blocks]
 }
 
+/// `lines`: a vector is as long as a line, so that no line has to stay in a cache until the rest of it is written.
+///
 /// # Safety
 /// As [`ScatteredFn`]; the processor has the instructions of `transpose`.
 #[inline(always)]
-unsafe fn scattered<const SIZE: usize>(scattered: &Scattered, how: How, transpose: BlockFn<SIZE>) {
+unsafe fn scattered<const SIZE: usize>(
+    scattered: &Scattered,
+    how: How,
+    transpose: BlockFn<SIZE>,
+    lines: bool,
+) {
     let Scattered { source, destination, matrices, end, far } = *scattered;
     let Matrices { ref rows, columns, outer, .. } = *matrices;
     // Only some processors write around their caches.
     let streams = cfg!(target_arch = "x86_64") && how == How::Streamed;
     let mut at = PerAxis::new();
-    if !streams && !clash(columns) {
+    if !streams && (lines || !clash(columns)) {
         for index in 0..rows.blocks {
             let block = Block::<SIZE>::of(rows, index, columns, end, far);
             // SAFETY: the caller's.
