@@ -165,6 +165,9 @@ pub struct Matrices<'a> {
     pub rows: Rows<'a>,
     /// Where columns start in the destination, from the first.
     pub columns: &'a [isize],
+    /// Blocks of columns side by side, as many steps from each other, and how many columns the last one has.
+    pub across: Axis,
+    pub last: usize,
     /// The axes along which they lie.
     pub outer: &'a [Axis],
     /// Where the source ends, if there is nothing else between its first element and its last: what follows a
@@ -207,6 +210,8 @@ pub struct Reach {
     pub long: usize,
     /// As in [`Matrices`].
     pub spread: bool,
+    /// Whether blocks of columns that are side by side are visited together.
+    pub across: bool,
 }
 
 /// Visits the matrices of a job, whose axes `inner` and `near` are those that are innermost in the
@@ -272,24 +277,28 @@ pub fn each_matrix(
         last: rows.of(rows.steps(axes, blocks - 1)).len(),
     };
     let next = outer.last().map_or(0, |axis| axis.source);
-    let matrices =
-        Matrices { rows, columns: columns.of(columns.block), outer: &outer, end, spread: reach.spread, next };
-    if columns.whole {
-        return Some(visit(start.0, start.1, &matrices));
-    }
     let (cut, block) = (axes[columns.cut], columns.block);
     let blocks = Axis {
         extent: columns.blocks(axes),
         source: cut.source * block,
         destination: cut.destination * block,
     };
+    let last = columns.of(columns.steps(axes, blocks.extent - 1)).len();
+    let columns_of_one = columns.of(block);
+    let spread = reach.spread;
+    let matrices =
+        Matrices { rows, columns: columns_of_one, across: blocks, last, outer: &outer, end, spread, next };
+    if columns.whole || reach.across {
+        return Some(visit(start.0, start.1, &matrices));
+    }
     Some(each_at(&outer, start, &mut |from, to, _| {
         (0..blocks.extent).all(|index| {
             let columns = columns.of(columns.steps(axes, index));
             let done = index * blocks.source;
             let next = if index + 1 < blocks.extent { blocks.source } else { next - done };
             let (from, to) = (from + done, to + index * blocks.destination);
-            visit(from, to, &Matrices { columns, outer: &[], next, ..matrices })
+            let across = Axis { extent: 1, ..blocks };
+            visit(from, to, &Matrices { columns, across, last: columns.len(), outer: &[], next, ..matrices })
         })
     }))
 }

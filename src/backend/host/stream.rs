@@ -41,9 +41,7 @@ pub fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
 }
 
-/// Whether rows that are read in order are better written through the caches, however long they are. Intel's with
-/// AVX-512 are those with many cores on a mesh: one of them has to wait longer for what it writes around the caches
-/// than for what its prefetchers bring.
+/// Whether rows that are read in order are better written through the caches, however long they are.
 pub fn through() -> bool {
     Memory::get() == Memory::Mesh
 }
@@ -57,8 +55,12 @@ pub fn asks() -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
     Other,
-    /// Intel's with AVX-512.
+    /// Intel's with AVX-512 but without VBMI (before Ice Lake): many cores on a mesh, of which one has to wait longer for
+    /// what it writes around the caches than for what its prefetchers bring.
     Mesh,
+    /// Intel's with VBMI, where that is no longer so (measured on one with AMX, Sapphire Rapids or later). A vector of
+    /// 64 bytes that two lines share costs more there than two of 32.
+    Deep,
     /// AMD's with AVX-512 (Zen 4 and later), whose prefetchers bring rows in order better by themselves: asked for, such
     /// rows take 1.3 times as long.
     Near,
@@ -70,7 +72,7 @@ impl Memory {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use std::sync::atomic::{AtomicU8, Ordering};
-            const ALL: [Memory; 3] = [Memory::Other, Memory::Mesh, Memory::Near];
+            const ALL: [Memory; 4] = [Memory::Other, Memory::Mesh, Memory::Deep, Memory::Near];
             // Asking takes microseconds in a virtual machine. All come to the same.
             static KNOWN: AtomicU8 = AtomicU8::new(ALL.len() as u8);
             if let Some(known) = ALL.get(usize::from(KNOWN.load(Ordering::Relaxed))) {
@@ -82,6 +84,9 @@ impl Memory {
             let found = match (vendor.ebx, vendor.edx, vendor.ecx) {
                 _ if !is_x86_feature_detected!("avx512f") => Memory::Other,
                 // GenuineIntel, AuthenticAMD.
+                (0x756e_6547, 0x4965_6e69, 0x6c65_746e) if is_x86_feature_detected!("avx512vbmi") => {
+                    Memory::Deep
+                }
                 (0x756e_6547, 0x4965_6e69, 0x6c65_746e) => Memory::Mesh,
                 (0x6874_7541, 0x6974_6e65, 0x444d_4163) => Memory::Near,
                 _ => Memory::Other,
@@ -140,19 +145,24 @@ pub unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
     fence();
 }
 
+/// Whether elements at steps are worth writing around the caches: where prefetchers bring what is read, writing is most
+/// of what takes time.
+fn scatters() -> bool {
+    matches!(Memory::get(), Memory::Deep | Memory::Near)
+}
+
 /// Whether rows of elements that are so many bytes from each other, and have others between them, are better written
-/// around the caches: there are `count`, and so many bytes between the end of one and the next. Where prefetchers
-/// bring what is read in order, writing is most of what takes time.
+/// around the caches: there are `count`, and so many bytes between the end of one and the next.
 pub fn gathers(step: isize, gap: isize, count: usize) -> bool {
     const NEAR: usize = 1 << 10;
-    !asks() && (1..=LINE as isize / 2).contains(&step) && (count == 1 || gap.unsigned_abs() <= NEAR)
+    scatters() && (1..=LINE as isize / 2).contains(&step) && (count == 1 || gap.unsigned_abs() <= NEAR)
 }
 
 /// What writes rows of elements of `size` bytes at steps of so many around the caches by whole lines, some rows by
 /// turns; None: there is nothing for those.
 pub fn by_lines(size: usize, step: isize, count: usize) -> Option<LinesFn> {
     #[cfg(target_arch = "x86_64")]
-    if !asks() && Isa::get() == Isa::Avx512 {
+    if scatters() && Isa::get() == Isa::Avx512 {
         return x86::by_lines(size, step, count);
     }
     let _ = (size, step, count);
@@ -321,11 +331,12 @@ pub unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bo
 /// So many are readable and writable, and the destination is aligned to one.
 #[inline(always)]
 unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
-    // SAFETY: the caller's; where AVX2 is chosen it is there.
+    // SAFETY: the caller's; what is chosen is there.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         match Isa::get() {
-            Isa::Avx2 | Isa::Avx512 => avx2(from, to, count),
+            Isa::Avx512 => avx512(from, to, count),
+            Isa::Avx2 => avx2(from, to, count),
             _ => sse2(from, to, count),
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -347,6 +358,18 @@ unsafe fn avx2(from: *const u8, to: *mut u8, count: usize) {
             _mm256_stream_si256(to.add(at).cast(), low);
             _mm256_stream_si256(to.add(at + 32).cast(), high);
         }
+    }
+}
+
+/// # Safety
+/// As [`lines`]; the processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn avx512(from: *const u8, to: *mut u8, count: usize) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
+    for at in (0..count * LINE).step_by(LINE) {
+        // SAFETY: the caller's.
+        unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) };
     }
 }
 

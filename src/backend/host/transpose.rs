@@ -28,7 +28,7 @@ use super::isa::Isa;
 use super::shuffle::Shuffle;
 use super::stream::{LINE, fence, prefetch, prefetch_bytes, prefetch_to_write, write_around};
 #[cfg(target_arch = "x86_64")]
-use super::stream::{Line, through};
+use super::stream::{Line, Memory, through};
 
 /// A matrix to transpose, or a part of one.
 ///
@@ -116,6 +116,10 @@ unsafe fn avx2<const SIZE: usize>(matrix: &Matrix, how: How) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<const SIZE: usize>(matrix: &Matrix, how: How) {
+    if how != How::Streamed && Memory::get() == Memory::Deep && matrix.likes_half_lines(SIZE) {
+        // SAFETY: the caller's; AVX2 is there where AVX-512 is.
+        return unsafe { transpose::<x86::Avx2, SIZE>(matrix, how, avx512::<SIZE>) };
+    }
     // SAFETY: the caller's.
     unsafe { transpose::<x86::Avx512, SIZE>(matrix, how, avx512::<SIZE>) }
 }
@@ -335,6 +339,17 @@ impl Matrix {
         (places | sides).is_multiple_of(LINE)
             && self.rows * self.columns * size >= LINES_FROM
             && Isa::get() == Isa::Avx512
+    }
+
+    /// Whether vectors of half a line are better where two lines may share a whole one ([`Memory::Deep`]): of the result, or
+    /// in the first cache, where shuffles are what takes time. Single bytes have so many that wide ones are worth it from
+    /// there on, and what is thin needs them.
+    #[cfg(target_arch = "x86_64")]
+    fn likes_half_lines(&self, size: usize) -> bool {
+        let places = self.destination as usize | self.destination_row as usize;
+        let near = self.rows * self.columns * size <= HALF_LINES;
+        let is_thin = self.rows.min(self.columns) * size <= LINE / 2;
+        !is_thin && (size > 1 && !places.is_multiple_of(LINE) || near && size < 16)
     }
 
     /// Asks for what lies so many bytes from its elements.
@@ -920,6 +935,9 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
     }
 }
 
+/// Bytes of a matrix up to which it may be in the first cache, with its result.
+#[cfg(target_arch = "x86_64")]
+const HALF_LINES: usize = 32 << 10;
 /// Bytes of a small matrix from which on it is written around the caches line by line.
 const LINES_FROM: usize = 3 << 10;
 /// Bytes of matrices that are put together at a time.
@@ -1049,7 +1067,10 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
         } else if columns * size > NARROW && source_row % CLASH_SMALL != 0 {
             let block = match through() {
                 true => Block::of_runs(columns, size, size, true),
-                false => Block { columns: RUN / size, strip: LINE / size, rows: STREAM_BAND / size },
+                false => {
+                    let columns = RUN / size;
+                    Block { columns, band: columns, strip: LINE / size, rows: STREAM_BAND / size }
+                }
             };
             each_piece(matrix, transpose, size, block, &stage, |piece| {
                 let buffer = piece.staged.sub(LINE);

@@ -54,7 +54,7 @@ impl CastKernel {
             streams,
             runs: streams
                 && match Memory::get() {
-                    Memory::Mesh => true,
+                    Memory::Mesh | Memory::Deep => true,
                     Memory::Near => destination_size != source_size,
                     Memory::Other => false,
                 },
@@ -376,9 +376,7 @@ struct Fused<'a> {
     source_size: usize,
     destination_size: usize,
     order: Order,
-    /// Columns and rows of a block.
-    strip: usize,
-    block: usize,
+    block: Block,
     /// Whether the rows of the destination follow each other, and blocks have them whole.
     follow: bool,
     streams: bool,
@@ -446,19 +444,25 @@ impl<'a> Fused<'a> {
         // Strips of rows that share few sets of the second cache are not there any more when they are read.
         let clashes = matrix.source_row % CLASH == 0;
         let narrows = destination_size < source_size || runs && destination_size == source_size;
-        let (strip, block) = match large {
+        let larger = source_size.max(destination_size);
+        let block = match large {
+            _ if runs && Memory::get() == Memory::Deep => Block::across(larger, !narrows),
             _ if runs => {
-                let larger = source_size.max(destination_size);
                 let staged = if narrows || clashes { destination_size } else { source_size };
-                let long = narrows || stream::through();
-                let block = Block::of_runs(columns, larger, staged, long);
-                (block.columns, block.rows)
+                let block = Block::of_runs(columns, larger, staged, narrows || stream::through());
+                Block { strip: wide() / source_size, ..block }
             }
-            true => (run, piece),
-            false => strip_and_block(source_size, destination_size, rows, columns),
+            _ => {
+                let (columns, rows) = match large {
+                    true => (run, piece),
+                    false => strip_and_block(source_size, destination_size, rows, columns),
+                };
+                Block { columns, band: columns, strip: wide() / source_size, rows }
+            }
         };
         // A block of a large one goes to rows of its own.
-        let follow = !large && block == rows && matrix.destination_row == (rows * destination_size) as isize;
+        let follow =
+            !large && block.rows == rows && matrix.destination_row == (rows * destination_size) as isize;
         // Short rows that do not follow each other share their lines with what is between them.
         let streams = kernel.streams && (follow || rows * destination_size > SEGMENT);
         let order = match large {
@@ -475,7 +479,6 @@ impl<'a> Fused<'a> {
             source_size,
             destination_size,
             order,
-            strip,
             block,
             follow,
             streams,
@@ -507,41 +510,40 @@ impl<'a> Fused<'a> {
         let mut buffers = Buffers { block, rows: Buffer::new() };
         // What is narrow is read in order; else what comes next is to the right, unless all that is asked
         // for falls on the same sets of the cache.
-        let (height, ahead) = match self.strip < columns {
+        let block = self.block;
+        let (height, ahead) = match block.columns < columns {
             _ if self.asks => (rows, 0),
             _ if self.order == Order::Cast => (rows, ROWS_AHEAD * source_row),
-            false => (rows, self.block as isize * source_row),
-            true if source_row % CLASH == 0 => (self.block, STRIP as isize),
-            true => (HEIGHT.next_multiple_of(self.block), STRIP as isize),
+            false => (rows, block.rows as isize * source_row),
+            true if source_row % CLASH == 0 => (block.rows, STRIP as isize),
+            true => (HEIGHT.next_multiple_of(block.rows), STRIP as isize),
         };
         for top in (0..rows).step_by(height) {
             let bottom = rows.min(top + height);
-            for column in (0..columns).step_by(self.strip) {
-                for row in (top..bottom).step_by(self.block) {
-                    // SAFETY: the block is within the matrix.
-                    let kept = unsafe {
-                        let part = Matrix {
-                            source: self.matrix.from(self.source_size, row, column),
-                            destination: self.matrix.to(self.destination_size, row, column),
-                            rows: self.block.min(bottom - row),
-                            columns: self.strip.min(columns - column),
-                            ..*self.matrix
-                        };
-                        // Of a row of the destination, or of all that follow each other.
-                        let ends = match self.follow {
-                            true => (column == 0, column + part.columns == columns),
-                            false => (row == top, row + part.rows == bottom),
-                        };
-                        match self.order {
-                            Order::Cast => {
-                                self.cast_then_transpose(&part, (column, row), ahead, ends, &mut buffers)
-                            }
-                            _ => self.transpose_then_cast(&part, ahead, ends, &mut buffers),
-                        }
+            for (row, column, band) in block.each(bottom - top, columns) {
+                let row = top + row;
+                // SAFETY: the block is within the matrix.
+                let kept = unsafe {
+                    let part = Matrix {
+                        source: self.matrix.from(self.source_size, row, column),
+                        destination: self.matrix.to(self.destination_size, row, column),
+                        rows: block.rows.min(bottom - row),
+                        columns: block.columns.min(columns - column),
+                        ..*self.matrix
                     };
-                    if !kept {
-                        return false;
+                    // Of a row of the destination, or of all that follow each other.
+                    let ends = match self.follow {
+                        true => (column == 0, column + part.columns == columns),
+                        false => (row == top, row + part.rows == bottom),
+                    };
+                    let at = (row, column, band);
+                    match self.order {
+                        Order::Cast => self.cast_then_transpose(&part, at, ahead, ends, &mut buffers),
+                        _ => self.transpose_then_cast(&part, ahead, ends, &mut buffers),
                     }
+                };
+                if !kept {
+                    return false;
                 }
             }
         }
@@ -554,7 +556,7 @@ impl<'a> Fused<'a> {
     /// # Safety
     /// As [`Fused::run`].
     unsafe fn strips(&self, stage: &Stage) -> bool {
-        let block = Block { columns: self.strip, strip: wide() / self.source_size, rows: self.block };
+        let block = self.block;
         // SAFETY: the caller's; a block has no more columns than there are lines to carry.
         let kept = unsafe {
             transpose::each_piece(self.matrix, self.transpose.0, self.source_size, block, stage, |piece| {
@@ -572,14 +574,14 @@ impl<'a> Fused<'a> {
     unsafe fn cast_then_transpose(
         &self,
         part: &Matrix,
-        (left, top): (usize, usize),
+        at: (usize, usize, usize),
         ahead: isize,
         ends: (bool, bool),
         buffers: &mut Buffers,
     ) -> bool {
         let (size, Matrix { rows, columns, .. }) = (self.destination_size, *part);
-        let block = Block { columns: self.strip, strip: 0, rows: self.block };
-        let mut next = Ahead::after(self.matrix, self.source_size, &block, left, top);
+        let mut next = Ahead::after(self.matrix, self.source_size, &self.block, at);
+        let (_, left, band) = at;
         let lines = if self.asks { lines_each(rows, rows * columns * self.source_size, columns) } else { 0 };
         let (cast, pitch) = (buffers.block.start(), columns * size + LINE);
         // SAFETY: the caller's; a block and what is transposed of it fit the buffer.
@@ -609,8 +611,8 @@ impl<'a> Fused<'a> {
                     Matrix { destination: transposed.add(LINE), destination_row: pitch as isize, ..part };
                 (self.transpose.1)(&staged, How::Cached);
                 for index in 0..part.columns {
-                    let (row, carried) =
-                        (transposed.add(index * pitch), buffers.block.carried(first + index));
+                    let row = transposed.add(index * pitch);
+                    let carried = buffers.block.carried(left - band + first + index);
                     row.cast::<Line>().write(carried.read());
                     stream::write_around(row, part.to(size, 0, index), bytes, ends.0, ends.1);
                     carried.write(row.cast::<Line>().read());
@@ -648,7 +650,8 @@ impl<'a> Fused<'a> {
             if self.streams {
                 let size = self.destination_size;
                 // The same way for all blocks of a row, though the last one is shorter.
-                let whole = if self.follow { self.strip * self.block } else { self.block } * size;
+                let whole =
+                    if self.follow { self.block.columns * self.block.rows } else { self.block.rows } * size;
                 return (0..lines).all(|index| {
                     if whole >= LONG_ROW && stream::through() {
                         let (from, to, step) = (from(index), to(index), self.source_size);
@@ -697,6 +700,8 @@ mod tests {
                         let block = Block::of_runs(columns, larger, staged, long);
                         blocks.push((block.columns, block.rows, staged));
                     }
+                    let block = Block::across(larger, staged < destination_size);
+                    blocks.push((block.columns, block.rows, staged));
                 }
             }
             for (run, piece, staged) in blocks {

@@ -8,6 +8,8 @@ use super::{How, LINE, Matrix, Stage, TransposeFn, prefetch};
 pub struct Block {
     /// Columns of a block.
     pub columns: usize,
+    /// Columns of the blocks that are done side by side before those below: [`MOST_COLUMNS`] at most.
+    pub band: usize,
     /// Columns of it that are transposed at a time.
     pub strip: usize,
     /// Rows of it, and of each piece that is handed out.
@@ -19,6 +21,9 @@ pub struct Block {
 const LONG: (usize, usize) = (4 << 10, 128);
 /// The same of casts that widen, where what is read is less than what is written, elsewhere.
 const SHORT: (usize, usize) = (1 << 10, 256);
+/// Bytes of the rows of blocks that are done side by side, and how many rows: of casts that widen, and of others, which cast
+/// row by row as they read.
+const ACROSS: [(usize, usize); 2] = [(256, 192), (512, 64)];
 /// The most columns, each a row of the destination: their pages have to stay at hand from one block to the next.
 pub const MOST_COLUMNS: usize = 1 << 10;
 /// Bytes of a block. As many more are asked for while it is written.
@@ -32,7 +37,25 @@ impl Block {
         let most = MOST_COLUMNS.min(run / larger);
         // About equally wide.
         let columns = columns.div_ceil(columns.div_ceil(most)).next_multiple_of(LINE).min(most);
-        Block { columns, strip: LINE / staged, rows: rows.min(BLOCK / (most * staged)) }
+        Block { columns, band: columns, strip: LINE / staged, rows: rows.min(BLOCK / (most * staged)) }
+    }
+
+    /// Small blocks that are done side by side, for elements of so many bytes where they are larger: what was read last of
+    /// some rows, and what comes next of them, is what memory has at hand.
+    pub fn across(larger: usize, widens: bool) -> Block {
+        let (run, rows) = ACROSS[usize::from(!widens)];
+        let columns = run / larger;
+        Block { columns, band: MOST_COLUMNS / columns * columns, strip: columns, rows }
+    }
+
+    /// Every block of so many rows and columns, in order: its first row and column, and the first column of its band.
+    pub fn each(self, rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        (0..columns).step_by(self.band).flat_map(move |band| {
+            let right = columns.min(band + self.band);
+            (0..rows)
+                .step_by(self.rows)
+                .flat_map(move |top| (band..right).step_by(self.columns).map(move |left| (top, left, band)))
+        })
     }
 }
 
@@ -42,7 +65,7 @@ pub struct Piece {
     pub staged: *mut u8,
     /// How many there are.
     pub rows: usize,
-    /// Its column of the block, and of the matrix; the row of its first element.
+    /// Its column of those that are done side by side, and of the matrix; the row of its first element.
     pub index: usize,
     pub column: usize,
     pub row: usize,
@@ -64,34 +87,29 @@ pub unsafe fn each_piece(
 ) -> bool {
     let Matrix { rows, columns, .. } = *matrix;
     let pitch = block.rows * size + LINE;
-    for left in (0..columns).step_by(block.columns) {
-        let width = block.columns.min(columns - left);
-        for top in (0..rows).step_by(block.rows) {
-            let height = block.rows.min(rows - top);
-            let ends = (top == 0, top + height == rows);
-            let mut ahead = Ahead::after(matrix, size, &block, left, top);
-            let lines = lines_each(height, height * width * size, width);
-            for first in (0..width).step_by(block.strip) {
-                let strip = block.strip.min(width - first);
-                // SAFETY: the part is within the matrix, and the strip is within the stage.
-                unsafe {
-                    let part = matrix.part(size, top, left + first, height, strip);
-                    let staged = stage.start().add(LINE);
-                    let destination_row = pitch as isize;
-                    transpose(&Matrix { destination: staged, destination_row, ..part }, How::Cached);
-                    for at in 0..strip {
-                        let (index, column) = (first + at, left + first + at);
-                        let staged = staged.add(at * pitch);
-                        if !hand_out(&Piece { staged, rows: height, index, column, row: top, ends }) {
-                            return false;
-                        }
-                        ahead.ask(lines);
-                    }
-                }
+    block.each(rows, columns).all(|(top, left, band)| {
+        let (width, height) = (block.columns.min(columns - left), block.rows.min(rows - top));
+        let ends = (top == 0, top + height == rows);
+        let mut ahead = Ahead::after(matrix, size, &block, (top, left, band));
+        let lines = lines_each(height, height * width * size, width);
+        (0..width).step_by(block.strip).all(|first| {
+            let strip = block.strip.min(width - first);
+            // SAFETY: the part is within the matrix, and the strip is within the stage.
+            unsafe {
+                let part = matrix.part(size, top, left + first, height, strip);
+                let staged = stage.start().add(LINE);
+                let destination_row = pitch as isize;
+                transpose(&Matrix { destination: staged, destination_row, ..part }, How::Cached);
+                (0..strip).all(|at| {
+                    let column = left + first + at;
+                    let (staged, index) = (staged.add(at * pitch), column - band);
+                    let kept = hand_out(&Piece { staged, rows: height, index, column, row: top, ends });
+                    ahead.ask(lines);
+                    kept
+                })
             }
-        }
-    }
-    true
+        })
+    })
 }
 
 /// How many lines are asked for with each column, so that all are with the last one, of so many bytes in runs: each may
@@ -135,21 +153,73 @@ impl<Rows: Iterator<Item = *const u8>> Ahead<Rows> {
 }
 
 impl Ahead<()> {
-    /// For the block that follows the one at some column and row: below it, or else at the top of the columns to the
-    /// right.
+    /// For the block that follows the one at some row and column of a band: beside it, or else below at the left, or at the
+    /// top of the columns to the right.
     pub fn after(
         matrix: &Matrix,
         size: usize,
         block: &Block,
-        left: usize,
-        top: usize,
+        (top, left, band): (usize, usize, usize),
     ) -> Ahead<impl Iterator<Item = *const u8> + use<>> {
         let Matrix { source, source_row, rows, columns, .. } = *matrix;
-        let below = top + block.rows;
-        let (top, left) = if below < rows { (below, left) } else { (0, left + block.columns) };
+        let (below, right, end) = (top + block.rows, left + block.columns, band + block.band);
+        let (top, left) = match (right < end.min(columns), below < rows) {
+            (true, _) => (top, right),
+            (false, true) => (below, band),
+            (false, false) => (0, end),
+        };
         let count = if left < columns { block.rows.min(rows - top) } else { 0 };
         let first = source.wrapping_offset(top as isize * source_row).wrapping_add(left * size);
         let rows = (0..count as isize).map(move |row| first.wrapping_offset(row * source_row));
         Ahead::new(rows, block.columns.min(columns.saturating_sub(left)) * size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::isa::Isa;
+    use super::*;
+
+    /// Every piece once, in the order in which what is carried comes to the next.
+    #[test]
+    fn pieces_of_every_block() {
+        let size = 2;
+        let transpose = super::super::for_size(Isa::get(), size).unwrap();
+        for (rows, columns) in [(300, 700), (64, 64), (65, 1), (1, 2100), (129, 1025), (200, 1500)] {
+            let source: Vec<u16> =
+                (0..rows * columns).map(|index| (index * 7 + index / 251) as u16).collect();
+            for (columns_of_one, band, rows_of_one) in [(64, 64, 128), (32, 1024, 64), (100, 300, 77)] {
+                let block = Block { columns: columns_of_one, band, strip: 32, rows: rows_of_one };
+                let matrix = Matrix {
+                    source: source.as_ptr().cast(),
+                    source_row: (columns * size) as isize,
+                    destination: std::ptr::dangling_mut(),
+                    destination_row: (rows * size) as isize,
+                    rows,
+                    columns,
+                };
+                let stage = Stage::take().unwrap();
+                let mut found = vec![Vec::new(); columns];
+                // Whose column waits in each line.
+                let mut waits = vec![usize::MAX; MOST_COLUMNS];
+                // SAFETY: the matrix is the source's; a strip fits the stage.
+                let all = unsafe {
+                    each_piece(&matrix, transpose, size, block, &stage, |piece| {
+                        assert_eq!(found[piece.column].len(), piece.row);
+                        assert_eq!(piece.ends, (piece.row == 0, piece.row + piece.rows == rows));
+                        assert!(piece.ends.0 || waits[piece.index] == piece.column);
+                        waits[piece.index] = piece.column;
+                        let staged = std::slice::from_raw_parts(piece.staged.cast::<u16>(), piece.rows);
+                        found[piece.column].extend_from_slice(staged);
+                        true
+                    })
+                };
+                assert!(all);
+                for (column, found) in found.iter().enumerate() {
+                    assert!(found.iter().enumerate().all(|(row, it)| *it == source[row * columns + column]));
+                    assert_eq!(found.len(), rows);
+                }
+            }
+        }
     }
 }
