@@ -115,6 +115,8 @@ unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Plac
 const DIRECT: (usize, usize) = (256, 256);
 /// The same where the second cache is as good: edges are less of what is longer.
 const NEAR: (usize, usize) = (1024, 512);
+/// Bytes of the rows where what lines share is written slowly: one shares fewer with others.
+const TALL: usize = 1024;
 /// Bytes of those that are written around the caches: memory likes long pieces on both sides.
 const STAGED: (usize, usize) = (512, 1024);
 /// Bytes that must follow one another in the destination for that.
@@ -139,23 +141,23 @@ const CLASHING: isize = 1024;
 /// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with so many on the axis that is innermost in
 /// the destination.
 pub fn reach(size: usize, how: How, memory: Memory, inner: usize) -> Option<&'static Reach> {
-    static REACHES: [[Reach; 6]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+    static REACHES: [[Reach; 7]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
     let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
     let way = match memory {
         Memory::Near => 3 + usize::from(is_staged),
+        Memory::Deep => 5 + usize::from(is_staged),
         _ if !is_staged => 0,
         // Rows of more axes start anywhere, and share sets of the second cache.
         Memory::Mesh if inner * size >= LEAST => 2,
-        Memory::Deep => 5,
         _ => 1,
     };
     Some(&REACHES.get(size.trailing_zeros() as usize)?[way])
 }
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
-/// runs that are asked for before; then both of [`Memory::Near`], the second in blocks that are asked for before, and
-/// those that [`side_by_side`] does.
-const fn reaches(size: usize) -> [Reach; 6] {
+/// runs that are asked for before; then both of [`Memory::Near`], the second in blocks that are asked for before, and both
+/// of [`Memory::Deep`], the second for [`side_by_side`].
+const fn reaches(size: usize) -> [Reach; 7] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
     let direct = Reach {
@@ -192,7 +194,8 @@ const fn reaches(size: usize) -> [Reach; 6] {
     let rows = ACROSS.0[size.trailing_zeros() as usize] / size;
     let long = usize::MAX >> 1;
     let across = Reach { rows, columns: ACROSS.1 / size, spread: true, across: true, long, ..staged };
-    [direct, staged, runs, near, blocks, across]
+    let tall = Reach { rows: TALL / size, ..direct };
+    [direct, staged, runs, near, blocks, tall, across]
 }
 
 /// `lines`: a vector is as long as a line, so that no line has to stay in a cache until the rest of it is written.
