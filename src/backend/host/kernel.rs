@@ -8,6 +8,7 @@ use super::shuffle::Shuffle;
 use super::stream::{self, LONG_ROW, Memory};
 use super::transpose::{self, Batch, How, Matrix, Scattered, ScatteredFn, TransposeFn};
 use super::walk::Kernel;
+use crate::layout::Axis;
 
 /// The first element of each side.
 #[derive(Clone, Copy)]
@@ -290,7 +291,7 @@ impl Kernel for Move {
         true
     }
 
-    fn scatters(&self, axes: usize, inner: usize) -> Option<&'static Reach> {
+    fn scatters(&self, axes: usize, inner: &Axis) -> Option<&'static Reach> {
         // A matrix by itself that stays in the caches is best as it is.
         self.scattered.filter(|_| axes > 2 || self.how == How::Streamed)?;
         transpose::reach(self.size, self.how, Memory::get(), inner)

@@ -26,9 +26,9 @@ pub use self::strips::MOST_COLUMNS;
 pub use self::strips::{Ahead, Block, each_piece, lines_each};
 use super::isa::Isa;
 use super::shuffle::Shuffle;
-use super::stream::{LINE, fence, prefetch, prefetch_bytes, prefetch_to_write, write_around};
+use super::stream::{LINE, Line, fence, prefetch, prefetch_bytes, prefetch_to_write, write_around};
 #[cfg(target_arch = "x86_64")]
-use super::stream::{Line, Memory, through};
+use super::stream::{Memory, through};
 
 /// A matrix to transpose, or a part of one.
 ///

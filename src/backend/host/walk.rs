@@ -95,9 +95,9 @@ pub trait Kernel: Sync {
         unreachable!("shuffles() says no")
     }
 
-    /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which the one that is innermost in the
-    /// destination has so many elements; None: none.
-    fn scatters(&self, _axes: usize, _inner: usize) -> Option<&'static Reach> {
+    /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which that one is innermost in the destination;
+    /// None: none.
+    fn scatters(&self, _axes: usize, _inner: &Axis) -> Option<&'static Reach> {
         None
     }
 
@@ -174,7 +174,7 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                     });
                 }
             }
-            if let Some(reach) = kernel.scatters(axes.len(), height) {
+            if let Some(reach) = kernel.scatters(axes.len(), inner) {
                 let mut flipped = PerAxis::new();
                 let axes = if columns == rest[near] {
                     axes

@@ -127,8 +127,9 @@ const SPREAD: (usize, usize, usize) = (128, 32, 2048);
 /// Bytes of a block where it is as long both ways: as much again is asked for, and both stay in the second cache.
 const BLOCK: usize = 128 << 10;
 /// Bytes of the rows, for elements of 1 to 16 bytes, and columns of blocks that are done side by side: the first cache
-/// holds one, and memory likes to be read in few places at a time.
-const ACROSS: ([usize; 5], usize) = ([512, 512, 256, 384, 512], 256);
+/// holds one, and memory likes to be read in few places at a time. Last, of narrow elements' rows that share sets of the
+/// second cache.
+const ACROSS: ([usize; 5], usize, usize) = ([512, 512, 256, 384, 512], 256, 192);
 /// Bytes of the columns that are transposed there before they are written.
 const STRIP: usize = LINE;
 /// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
@@ -138,17 +139,18 @@ const LONG_SMALL: usize = 512;
 /// Columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
 
-/// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with so many on the axis that is innermost in
-/// the destination.
-pub fn reach(size: usize, how: How, memory: Memory, inner: usize) -> Option<&'static Reach> {
-    static REACHES: [[Reach; 7]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+/// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with the axis that is innermost in the
+/// destination.
+pub fn reach(size: usize, how: How, memory: Memory, inner: &Axis) -> Option<&'static Reach> {
+    static REACHES: [[Reach; 8]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
     let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
     let way = match memory {
         Memory::Near => 3 + usize::from(is_staged),
+        Memory::Deep if is_staged && inner.source % CLASH as i64 == 0 => 7,
         Memory::Deep => 5 + usize::from(is_staged),
         _ if !is_staged => 0,
         // Rows of more axes start anywhere, and share sets of the second cache.
-        Memory::Mesh if inner * size >= LEAST => 2,
+        Memory::Mesh if inner.extent as usize * size >= LEAST => 2,
         _ => 1,
     };
     Some(&REACHES.get(size.trailing_zeros() as usize)?[way])
@@ -156,8 +158,8 @@ pub fn reach(size: usize, how: How, memory: Memory, inner: usize) -> Option<&'st
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
 /// runs that are asked for before; then both of [`Memory::Near`], the second in blocks that are asked for before, and both
-/// of [`Memory::Deep`], the second for [`side_by_side`].
-const fn reaches(size: usize) -> [Reach; 7] {
+/// of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash.
+const fn reaches(size: usize) -> [Reach; 8] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
     let direct = Reach {
@@ -195,7 +197,9 @@ const fn reaches(size: usize) -> [Reach; 7] {
     let long = usize::MAX >> 1;
     let across = Reach { rows, columns: ACROSS.1 / size, spread: true, across: true, long, ..staged };
     let tall = Reach { rows: TALL / size, ..direct };
-    [direct, staged, runs, near, blocks, tall, across]
+    let few = ACROSS.2 / size;
+    let apart = if size <= 2 { Reach { rows: few, columns: few, ..across } } else { across };
+    [direct, staged, runs, near, blocks, tall, across, apart]
 }
 
 /// `lines`: a vector is as long as a line, so that no line has to stay in a cache until the rest of it is written.
@@ -975,7 +979,7 @@ mod tests {
         let done = each_matrix(
             &axes,
             (inner, near),
-            reach(size, how, memory, axes[inner].extent as usize).unwrap(),
+            reach(size, how, memory, &axes[inner]).unwrap(),
             start,
             &mut |at, start, matrices| {
                 // SAFETY: the matrices are parts of the two.
