@@ -6,6 +6,7 @@ use super::super::fuse::{MOST, Matrices, Reach, Rows};
 use super::super::stream::Memory;
 use super::super::walk::PerAxis;
 use super::stage::{STAGE, Stage};
+use super::strips::MOST_COLUMNS;
 use super::*;
 use crate::layout::Axis;
 
@@ -338,9 +339,9 @@ unsafe fn side_by_side<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
     let mut room = [const { MaybeUninit::uninit() }; MOST];
     let staged = Staged::new(rows.offsets.len() * SIZE, columns.len(), true, &mut room);
     let (carried, lines) = staged.as_ref().map_or((std::ptr::null_mut(), 0), Staged::rest);
-    // As many side by side as have lines to wait in.
+    let most = staged.as_ref().map_or(columns.len(), |staged| staged.columns.len());
+    // As many side by side as have lines to wait in, of which there are more than columns.
     let some = if rows.blocks > 1 { (lines / columns.len()).max(1) as i64 } else { across.extent };
-    assert!(staged.as_ref().is_none_or(|staged| staged.columns.len() == columns.len()));
     let runs = rows.offsets.len();
     let columns_of = |block: i64| if block + 1 == across.extent { &columns[..last] } else { columns };
     let (mut at, mut at_one) = (PerAxis::new(), PerAxis::new());
@@ -368,29 +369,34 @@ unsafe fn side_by_side<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
                 let columns = columns_of(block);
                 let lines = lines_each(runs, runs * width * SIZE, columns.len());
                 let ends = (index == 0, index + 1 == rows.blocks);
-                // SAFETY: the caller's; the buffer has room for so many columns, and for the lines that wait.
-                unsafe {
-                    let to = places.destination.offset(block as isize * across.destination as isize);
-                    let to = to.add(index * rows.offsets.len() * SIZE);
-                    let (into, starts) = staged.as_ref().map_or((to, columns), |staged| {
-                        (staged.stage.start().add(LINE), &staged.columns[..columns.len()])
-                    });
-                    let part = Block::<SIZE>::of(rows, index, starts, end, false);
-                    transpose(&part, &mut Places::new(&[], from(index, block), into, &mut at_one));
-                    let Some(staged) = &staged else { continue };
-                    let bytes = part.rows.len() * SIZE;
-                    let mut carried = carried.add((block - first) as usize * matrices.columns.len());
-                    for (column, start) in columns.iter().zip(starts) {
-                        let waits = staged.stage.start().offset(*start).cast::<Line>();
-                        if !ends.0 {
-                            waits.write(carried.read());
+                // More than the buffer has room for are rare.
+                for done in (0..columns.len()).step_by(most) {
+                    let columns = &columns[done..columns.len().min(done + most)];
+                    // SAFETY: the caller's; the buffer has room for so many columns, and for the lines that wait.
+                    unsafe {
+                        let source = from(index, block).add(done * SIZE);
+                        let to = places.destination.offset(block as isize * across.destination as isize);
+                        let to = to.add(index * rows.offsets.len() * SIZE);
+                        let (into, starts) = staged.as_ref().map_or((to, columns), |staged| {
+                            (staged.stage.start().add(LINE), &staged.columns[..columns.len()])
+                        });
+                        let part = Block::<SIZE>::of(rows, index, starts, end, false);
+                        transpose(&part, &mut Places::new(&[], source, into, &mut at_one));
+                        let Some(staged) = &staged else { continue };
+                        let bytes = part.rows.len() * SIZE;
+                        let before = (block - first) as usize * matrices.columns.len() + done;
+                        let carried = (before..).map(|line| carried.wrapping_add(line));
+                        for ((column, start), carried) in columns.iter().zip(starts).zip(carried) {
+                            let waits = staged.stage.start().offset(*start).cast::<Line>();
+                            if !ends.0 {
+                                waits.write(carried.read());
+                            }
+                            staged.write(*start, to.offset(*column), bytes, ends);
+                            if !ends.1 {
+                                carried.write(waits.read());
+                            }
+                            ahead.ask(lines);
                         }
-                        staged.write(*start, to.offset(*column), bytes, ends);
-                        if !ends.1 {
-                            carried.write(waits.read());
-                        }
-                        carried = carried.add(1);
-                        ahead.ask(lines);
                     }
                 }
             }
@@ -510,10 +516,10 @@ impl<'a> Staged<'a> {
         Some(Staged { stage, columns, pitch, streams })
     }
 
-    /// What of the buffer columns leave: lines, and how many.
+    /// What of the buffer columns leave, with the lines after it: lines, and how many.
     fn rest(&self) -> (*mut Line, usize) {
         let used = self.columns.last().map_or(0, |last| *last as usize) + self.pitch + LINE;
-        (self.stage.start().wrapping_add(used).cast(), (STAGE - used) / LINE)
+        (self.stage.start().wrapping_add(used).cast(), (STAGE - used) / LINE + MOST_COLUMNS)
     }
 
     /// Writes the `bytes` of the column that starts there to where it goes; whether they are the first and the last
@@ -1050,6 +1056,9 @@ mod tests {
                     let shape = shape.map(|extent| extent as i64);
                     assert!(permuted(&mut random, (isa, size), how, &shape, &[1, 0]), "{size} {shape:?}");
                 }
+                // More than the buffer holds.
+                let shape = [760 / size as i64, 3, 380 / size as i64];
+                assert!(permuted(&mut random, (isa, size), how, &shape, &[1, 2, 0]), "{size} {shape:?}");
             }
         }
     }
