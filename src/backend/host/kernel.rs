@@ -121,7 +121,7 @@ impl Move {
                 stream::in_order(
                     (source, from),
                     (destination, to.row),
-                    self.size,
+                    (self.size, self.size),
                     (n, count),
                     |source, n, to| {
                         copy(source, Steps::one(from.element), to, Steps::one(size), n, 1);

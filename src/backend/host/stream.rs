@@ -20,7 +20,8 @@ pub const LINE: usize = 64;
 pub const LONG_ROW: usize = 4 << 10;
 /// Bytes that are read, and up to twice as many that are put together, before they are written.
 pub const CHUNK: usize = 1 << 10;
-/// Bytes from what is read in order to what is asked for.
+/// Bytes from what is read in order to what is asked for. Twice as many are better on [`Memory::Deep`] for casts to another
+/// size that have nothing between elements.
 pub const AHEAD: usize = 2 << 10;
 /// The same for what is written through the caches.
 const WRITE_AHEAD: usize = 1 << 10;
@@ -176,7 +177,7 @@ pub fn by_lines(size: usize, step: isize, count: usize) -> Option<LinesFn> {
 pub type LinesFn = unsafe fn(CopyFn, (*const u8, isize), (*mut u8, isize), usize, usize);
 
 /// Writes `count` rows of `n` elements of `size` bytes, [`LONG_ROW`] at least, for which the caches are too small, as
-/// they are read: at steps of so many bytes. `fill` puts together some elements: from where, how many, where to.
+/// they are read: of `read` bytes, at steps of so many. `fill` puts together some elements: from where, how many, where to.
 /// False: it has failed. Rows that follow each other are one to the lines of the destination.
 ///
 /// # Safety
@@ -186,11 +187,13 @@ pub type LinesFn = unsafe fn(CopyFn, (*const u8, isize), (*mut u8, isize), usize
 pub unsafe fn in_order(
     (source, from): (*const u8, Steps),
     (destination, next): (*mut u8, isize),
-    size: usize,
+    (read, size): (usize, usize),
     (n, count): (usize, usize),
     mut fill: impl FnMut(*const u8, usize, *mut u8) -> bool,
 ) -> bool {
     let step = from.element;
+    let further = Memory::get() == Memory::Deep && step == read as isize && read != size;
+    let far = AHEAD << u32::from(further);
     let (asks, through) = (asks(), through());
     // Longer turns are better where nothing is asked for. Of elements far from each other a turn still is some lines.
     let some = (chunk(step.unsigned_abs(), size) << u32::from(!asks)).max(3 * LINE / size);
@@ -210,7 +213,7 @@ pub unsafe fn in_order(
             let head = some - to as usize % LINE / size;
             row(to, size, n, (head, some), &mut carried, ends, |done, count, buffer| {
                 if asks {
-                    let ahead = part(done).wrapping_offset(AHEAD as isize * step.signum());
+                    let ahead = part(done).wrapping_offset(far as isize * step.signum());
                     prefetch_bytes(ahead, count as isize * step);
                 }
                 fill(part(done), count, buffer)
@@ -504,7 +507,7 @@ mod tests {
                             let fill = |from: *const u8, count: usize, to: *mut u8| {
                                 fill((from.offset_from(start) / step) as usize, count, to)
                             };
-                            in_order((start, Steps::one(step)), (to, 0), size, (n, 1), fill)
+                            in_order((start, Steps::one(step)), (to, 0), (size, size), (n, 1), fill)
                         }
                     };
                     assert!(kept && destination == expected, "{n} of {size} bytes at {step} to {to}");

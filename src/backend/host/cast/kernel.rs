@@ -243,7 +243,8 @@ impl Kernel for CastKernel {
         unsafe {
             let source = (self.sides.source.offset(from.0 as isize), steps);
             let destination = (self.sides.destination.offset(to.0 as isize), next.1 as isize);
-            stream::in_order(source, destination, destination_size, (n, count), |source, n, to| {
+            let sizes = (source_size, destination_size);
+            stream::in_order(source, destination, sizes, (n, count), |source, n, to| {
                 if step == source_size as isize {
                     return self.caster.run(source, to, n);
                 }
@@ -656,9 +657,13 @@ impl<'a> Fused<'a> {
                     if whole >= LONG_ROW && stream::through() {
                         let (from, to, step) = (from(index), to(index), self.source_size);
                         let from = (from, Steps::one(step as isize));
-                        return stream::in_order(from, (to, 0), size, (line, 1), |from, count, to| {
-                            caster.run(from, to, count)
-                        });
+                        return stream::in_order(
+                            from,
+                            (to, 0),
+                            (step, size),
+                            (line, 1),
+                            |from, count, to| caster.run(from, to, count),
+                        );
                     }
                     let carried = buffers.block.carried(index);
                     self.kernel.run_around(from(index), to(index), line, carried, ends)
