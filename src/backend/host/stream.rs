@@ -140,7 +140,12 @@ pub unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
         let count = (bytes - head) / LINE;
         let done = head + count * LINE;
         source.copy_to_nonoverlapping(destination, head);
-        lines(source.add(head), destination.add(head), count);
+        let (from, to) = (source.add(head), destination.add(head));
+        #[cfg(target_arch = "x86_64")]
+        let by_turns = if whole_lines() { x86::by_pages(from, to, count) } else { 0 };
+        #[cfg(not(target_arch = "x86_64"))]
+        let by_turns = 0;
+        lines(from.add(by_turns * LINE), to.add(by_turns * LINE), count - by_turns);
         source.add(done).copy_to_nonoverlapping(destination.add(done), bytes - done);
     }
     fence();
@@ -328,6 +333,12 @@ pub unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bo
     }
 }
 
+/// Whether a line is written around the caches by one vector.
+#[cfg(target_arch = "x86_64")]
+fn whole_lines() -> bool {
+    Isa::get() == Isa::Avx512 && Memory::get() == Memory::Deep
+}
+
 /// Copies lines around the caches.
 ///
 /// # Safety
@@ -338,8 +349,8 @@ unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
     unsafe {
         #[cfg(target_arch = "x86_64")]
         match Isa::get() {
-            Isa::Avx512 => avx512(from, to, count),
-            Isa::Avx2 => avx2(from, to, count),
+            _ if whole_lines() => avx512(from, to, count),
+            Isa::Avx2 | Isa::Avx512 => avx2(from, to, count),
             _ => sse2(from, to, count),
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -462,10 +473,10 @@ mod tests {
 
     #[test]
     fn copies_of_every_length_and_shift() {
-        let source: Vec<u8> = (0..2000).map(|index| (index * 7 + index / 251) as u8).collect();
-        for bytes in (0..300).chain([1000, 1500]) {
+        let source: Vec<u8> = (0..40_000).map(|index| (index * 7 + index / 251) as u8).collect();
+        for bytes in (0..300).chain([1000, 1500, 16 << 10, 39_000]) {
             for (from, to) in [(0, 0), (1, 0), (0, 1), (13, 63), (63, 64), (5, 17)] {
-                let mut destination = vec![0xa5u8; 2000];
+                let mut destination = vec![0xa5u8; bytes + 128];
                 let mut expected = destination.clone();
                 expected[to..to + bytes].copy_from_slice(&source[from..from + bytes]);
                 // SAFETY: both have room.
