@@ -411,6 +411,70 @@ fn streamed_rows() {
     }
 }
 
+/// Copies and permutations of whole tensors to a result that is written around the caches and starts anywhere: rows and
+/// columns that blocks do not divide, more columns than wait for the rest of their lines at a time, more than a buffer
+/// holds, rows a power of two apart; by one thread and by all.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn streamed_permutations() {
+    // Bytes of an element, extents of the source, and the order in which the result has its axes.
+    const CASES: [(usize, &[i64], &[usize]); 18] = [
+        (1, &[17_900_003], &[0]),
+        (16, &[1_050_007], &[0]),
+        (1, &[3001, 6007], &[1, 0]),
+        (1, &[761, 64, 381], &[2, 1, 0]),
+        (1, &[1278, 35, 383], &[2, 1, 0]),
+        (1, &[8192, 2112], &[1, 0]),
+        (1, &[1700, 16_384], &[1, 0]),
+        (2, &[1031, 8713], &[1, 0]),
+        (2, &[4096, 2200], &[1, 0]),
+        (2, &[211, 207, 203], &[2, 1, 0]),
+        (4, &[700, 6400], &[1, 0]),
+        (4, &[64, 66, 63, 65], &[3, 2, 1, 0]),
+        (4, &[30, 7, 150, 11, 13], &[2, 0, 4, 1, 3]),
+        (8, &[1024, 2112], &[1, 0]),
+        (8, &[45, 300, 170], &[2, 1, 0]),
+        (8, &[4001, 547], &[1, 0]),
+        (16, &[37, 33, 31, 29], &[1, 3, 0, 2]),
+        (16, &[258, 4200], &[1, 0]),
+    ];
+    let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
+    let mut one = null_mut();
+    // SAFETY: the pointers are to locals.
+    assert_eq!(unsafe { ab_context_create(&one_thread, &mut one, null_mut()) }, AB_OK);
+    let mut random = Random(14);
+    for (size, extents, order) in CASES {
+        let elements = extents.iter().product::<i64>() as usize;
+        assert!(elements * size >= 16 << 20, "{extents:?} of {size} bytes are not written around the caches");
+        let dense = |extents: &[i64]| {
+            let mut strides = vec![1; extents.len()];
+            for axis in (1..extents.len()).rev() {
+                strides[axis - 1] = strides[axis] * extents[axis];
+            }
+            strides
+        };
+        let from = dense(extents);
+        let shape: Vec<i64> = order.iter().map(|axis| extents[*axis]).collect();
+        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8).collect();
+        let bytes = noise.iter().cycle().take(elements * size).copied().collect();
+        let source = Side { bytes, strides: order.iter().map(|axis| from[*axis]).collect(), byte_offset: 0 };
+        let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
+        for (context, lead) in [(one, 0), (null_mut(), random.below(64)), (one, 8 + random.below(56))] {
+            let room = vec![0xa5; lead + elements * size + 64];
+            let result = Side { bytes: room, strides: dense(&shape), byte_offset: lead };
+            let mut want = result.bytes.clone();
+            pairs(&shape, (&source, size), (&result, size), &mut |source_at, at| {
+                want[at..at + size].copy_from_slice(&source.bytes[source_at..source_at + size]);
+            });
+            copy(&tensor(&source, &shape, dtype), &tensor(&result, &shape, dtype), context);
+            let wrong = result.bytes.iter().zip(&want).filter(|(is, want)| is != want).count();
+            assert!(wrong == 0, "{extents:?} of {size} bytes as {order:?} after {lead}: {wrong} bytes");
+        }
+    }
+    // SAFETY: it is not used any more.
+    unsafe { ab_context_release(one) };
+}
+
 /// Jobs of a megabyte, one right after the other: no thread is woken for the first ones, and others help with those
 /// that follow.
 #[test]
