@@ -35,6 +35,8 @@ def test_a_pyclesperanto_array_is_shared_there_and_back() -> None:
     assert handle(back) == tensor.data_ptr
     # It is one memory: what is computed into it is seen by all, also by who is left last.
     cle.add_image_and_scalar(x, back, scalar=1)
+    # A tensor made before knows nothing of the queue, which pull() waits for.
+    np.testing.assert_array_equal(cle.pull(back), values() + 1)
     np.testing.assert_array_equal(ab.to_host(tensor), values() + 1)
     del x, back
     gc.collect()
@@ -84,6 +86,14 @@ def test_the_library_moves_the_data(framework: str, opencl: str) -> None:
     adapter = {"pyclesperanto": ("push", "pull"), "pyopencl": ("to_device", "Array.get")}[opencl]
     assert not any(own in str(report) for own in adapter for report in (up, down))
     np.testing.assert_array_equal(ab.to_host(back), values())
+
+
+def test_what_pyclesperanto_has_still_to_do_comes_first() -> None:
+    cle = module("pyclesperanto")
+    x = cle.push(np.zeros(1 << 18, np.float32))
+    for _ in range(20):
+        cle.add_image_and_scalar(x, x, scalar=1)
+    assert (ab.to_host(x) == 20).all()
 
 
 def test_what_a_pyopencl_queue_has_still_to_do_comes_first() -> None:
