@@ -1,4 +1,5 @@
-//! Jobs that are large enough for several threads and every blocking, against the plainest loop there is.
+//! Jobs that are large enough for several threads and every blocking, and small ones of every shape, against the plainest
+//! loop there is.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -151,6 +152,61 @@ fn moves() {
                 assert!(to.bytes == want, "{shape:?} of {size} bytes, {from_strides:?} to {to_strides:?}");
             }
         }
+    }
+}
+
+/// Axes of a tensor without gaps that lie in any order, some backwards; the last stays the last, as likely as not.
+fn dense(random: &mut Random, shape: &[i64], size: usize) -> Side {
+    let mut order: Vec<usize> = (0..shape.len()).collect();
+    for index in (1..order.len() - random.below(2)).rev() {
+        order.swap(index, random.below(index + 1));
+    }
+    let (mut strides, mut step, mut first) = (vec![0; shape.len()], 1, 0);
+    for axis in order.into_iter().rev() {
+        strides[axis] = step;
+        step *= shape[axis];
+        if random.below(6) == 0 {
+            first += (shape[axis] - 1) * strides[axis];
+            strides[axis] = -strides[axis];
+        }
+    }
+    let bytes = (0..step as usize * size).map(|_| random.next() as u8).collect();
+    Side { bytes, strides, byte_offset: first as usize * size }
+}
+
+/// What stays in the caches: runs of every length, short axes, matrices of every height and width.
+#[test]
+fn in_the_caches() {
+    let mut random = Random(15);
+    let (jobs, most) = if cfg!(miri) { (12, 400) } else { (1200 / FEWER, 160_000) };
+    for job in 0..jobs {
+        let size = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32][random.below(10)];
+        let mut room = (64 + random.below(most)) / size + 1;
+        let shape: Vec<i64> = (0..1 + random.below(6))
+            .map(|_| {
+                let longest = [4, 20, 400][random.below(3)].min(room);
+                let extent = 1 + random.below(longest);
+                room = (room / extent).max(1);
+                extent as i64
+            })
+            .collect();
+        let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
+        let from = if job % 3 == 0 { side } else { dense }(&mut random, &shape, size);
+        let mut to = if job % 4 == 0 { side } else { dense }(&mut random, &shape, size);
+        if job % 2 == 0 {
+            // Row-major, as most are.
+            let after = |axis: usize| shape[axis + 1..].iter().product();
+            to.strides = (0..shape.len()).map(after).collect();
+            to.byte_offset = random.below(64);
+            to.bytes.resize(to.byte_offset + shape.iter().product::<i64>() as usize * size, 0);
+        }
+        let mut want = to.bytes.clone();
+        pairs(&shape, (&from, size), (&to, size), &mut |source, destination| {
+            want[destination..destination + size].copy_from_slice(&from.bytes[source..source + size]);
+        });
+        copy(&tensor(&from, &shape, dtype), &tensor(&to, &shape, dtype), null_mut());
+        let (from_strides, to_strides) = (&from.strides, &to.strides);
+        assert!(to.bytes == want, "{shape:?} of {size} bytes, {from_strides:?} to {to_strides:?}");
     }
 }
 
@@ -526,12 +582,12 @@ fn every_instruction_set() {
     for isa in lesser {
         let this = std::env::current_exe().unwrap();
         let run = std::process::Command::new(this)
-            .args(["--exact", "moves", "casts"])
+            .args(["--exact", "moves", "casts", "in_the_caches"])
             .env("ARRAYBRIDGE_ISA", isa)
             .output()
             .unwrap();
         let output = String::from_utf8_lossy(&run.stdout);
-        assert!(run.status.success() && output.contains("2 passed"), "{isa}: {output}");
+        assert!(run.status.success() && output.contains("3 passed"), "{isa}: {output}");
     }
 }
 
@@ -546,7 +602,7 @@ fn streamed_steps() {
     let bits = |bytes: usize| DLDataType { code: 200, bits: 8, lanes: bytes as u16 };
     // Bytes of an element of either side, how far elements are apart, how many rows there are for each that is taken,
     // and rows; 0: of about 6000 bytes.
-    const CASES: [(usize, usize, i64, usize, usize); 22] = [
+    const CASES: [(usize, usize, i64, usize, usize); 26] = [
         (1, 1, 2, 2, 0),
         (2, 2, 2, 2, 0),
         (4, 4, 2, 2, 0),
@@ -566,6 +622,10 @@ fn streamed_steps() {
         (4, 1, 1, 1, 0),
         (8, 4, 2, 1, 0),
         (4, 8, 2, 1, 1),
+        (8, 2, 2, 1, 0),
+        (4, 2, 2, 1, 1),
+        (2, 4, 2, 3, 0),
+        (1, 2, 2, 1, 3),
         (1, 8, 32, 1, 0),
         (2, 1, 5, 1, 0),
         (8, 1, -1, 1, 0),

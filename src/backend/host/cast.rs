@@ -10,6 +10,8 @@ use std::mem::MaybeUninit;
 pub use self::kernel::CastKernel;
 use super::float::{self, Bf16, F16, SMALL, finite_f32, finite_f64, round_to_odd};
 use super::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use super::stream::Memory;
 use crate::backend::job::Cast;
 use crate::dtype::Scalar;
 
@@ -370,6 +372,8 @@ impl Compiled {
         match isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => &avx2::COMPILED,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if Memory::get() == Memory::Deep => &x86::DEEP,
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => &avx512::COMPILED,
             // On AArch64 the baseline has NEON.

@@ -1,6 +1,8 @@
 //! Copies of rows whose elements are moved as they are.
 
 use super::isa::Isa;
+use super::walk::{PerAxis, Places};
+use crate::layout::Axis;
 
 /// Where rows of elements lie on one side.
 #[derive(Clone, Copy)]
@@ -76,44 +78,46 @@ unsafe fn rows<const SIZE: usize>(
 }
 
 /// Bytes up to which a call to copy them takes longer than they do.
-const SHORT: usize = 1024;
+pub const SHORT: usize = 1024;
 
 /// # Safety
-/// `count` rows of `bytes`, which are [`SHORT`] at most, are readable and writable at their steps, and do not
-/// overlap.
+/// `count` runs of `bytes`, which are [`SHORT`] at most, are readable and writable at such steps from each of the places,
+/// and do not overlap.
 #[inline(always)]
-unsafe fn short_rows(
-    source: *const u8,
-    from: isize,
-    destination: *mut u8,
-    to: isize,
-    bytes: usize,
-    count: usize,
-) {
-    // SAFETY: pieces are within the bytes; the last one ends where they do.
-    unsafe {
-        macro_rules! each_row_by_ends {
-            ($size:literal) => {
-                each_row!(source + from, destination + to, count => ends::<$size>(source, destination, bytes))
-            };
-        }
-        match bytes {
-            0 => {}
-            1 => each_row!(source + from, destination + to, count => piece::<1>(source, destination)),
-            2..=3 => each_row_by_ends!(2),
-            4..=7 => each_row_by_ends!(4),
-            8..=15 => each_row_by_ends!(8),
-            16..=31 => each_row_by_ends!(16),
-            32..=64 => each_row_by_ends!(32),
-            _ => each_row!(source + from, destination + to, count => {
-                let mut at = 32;
-                while at < bytes - 32 {
-                    piece::<32>(source.add(at), destination.add(at));
-                    at += 32;
+unsafe fn short_runs(places: &mut Places, from: isize, to: isize, bytes: usize, count: usize) {
+    // What is chosen is chosen once for all runs.
+    macro_rules! each_run {
+        ($source:ident, $destination:ident => $copy:expr) => {
+            loop {
+                let ($source, $destination) = (places.source, places.destination);
+                // SAFETY: pieces are within the bytes; the last one ends where they do.
+                unsafe { each_row!($source + from, $destination + to, count => $copy) };
+                if !places.advance() {
+                    return;
                 }
-                ends::<32>(source, destination, bytes);
-            }),
-        }
+            }
+        };
+        ($size:literal at both ends) => {
+            each_run!(source, destination => ends::<$size>(source, destination, bytes))
+        };
+    }
+    match bytes {
+        0 => {}
+        1 => each_run!(source, destination => piece::<1>(source, destination)),
+        2..=3 => each_run!(2 at both ends),
+        4..=7 => each_run!(4 at both ends),
+        8..=15 => each_run!(8 at both ends),
+        16..=31 => each_run!(16 at both ends),
+        32..=64 => each_run!(32 at both ends),
+        65..=128 => each_run!(64 at both ends),
+        _ => each_run!(source, destination => {
+            let mut at = 64;
+            while at < bytes - 64 {
+                piece::<64>(source.add(at), destination.add(at));
+                at += 64;
+            }
+            ends::<64>(source, destination, bytes);
+        }),
     }
 }
 
@@ -184,9 +188,28 @@ unsafe fn in_blocks<const SIZE: usize>(source: *const u8, step: isize, destinati
             2 if step < 0 => blocks_of!(16),
             4 => blocks_of!(8),
             8 => blocks_of!(4),
+            16 => return four_by_four(source, step, destination, n),
             _ => {}
         }
         one_by_one::<SIZE>(source, step, destination, SIZE as isize, n)
+    }
+}
+
+/// Elements that are a vector each, four in a turn.
+///
+/// # Safety
+/// As [`in_blocks`], of sixteen bytes each.
+#[inline(always)]
+unsafe fn four_by_four(mut source: *const u8, step: isize, mut destination: *mut u8, n: usize) {
+    // SAFETY: as many pieces as elements.
+    unsafe {
+        for _ in 0..n / 4 {
+            for index in 0..4 {
+                piece::<16>(source.offset(index * step), destination.offset(index * 16));
+            }
+            (source, destination) = (source.wrapping_offset(4 * step), destination.wrapping_add(64));
+        }
+        one_by_one::<16>(source, step, destination, 16, n % 4);
     }
 }
 
@@ -222,10 +245,13 @@ unsafe fn block<const SIZE: usize, const N: usize>(
     }
 }
 
+/// Copies runs of some bytes, [`SHORT`] at most, one for each combination of the axes.
+pub type RunsFn = unsafe fn(*const u8, *mut u8, usize, &[Axis]);
+
 macro_rules! compiled {
     ($name:ident $($feature:literal)?) => {
         mod $name {
-            use super::{CopyFn, Steps};
+            use super::{Axis, CopyFn, PerAxis, Places, Steps};
 
             /// # Safety
             /// As [`super::rows`]; the processor has the instructions.
@@ -241,26 +267,34 @@ macro_rules! compiled {
                 // SAFETY: as the caller says.
                 unsafe {
                     if (from.element, to.element) == (SIZE as isize, SIZE as isize) && n * SIZE <= super::SHORT {
-                        return short_rows(source, from.row, destination, to.row, n * SIZE, count);
+                        let mut at = PerAxis::new();
+                        let mut places = Places::new(&[], source, destination, &mut at);
+                        return short_runs(&mut places, from.row, to.row, n * SIZE, count);
                     }
                     super::rows::<SIZE>(source, from, destination, to, n, count)
                 }
             }
 
             /// # Safety
-            /// As [`super::short_rows`]; the processor has the instructions.
+            /// Every run is readable and writable, and none overlaps another; the processor has the instructions.
+            $(#[target_feature(enable = $feature)])?
+            pub(super) unsafe fn runs(source: *const u8, destination: *mut u8, bytes: usize, axes: &[Axis]) {
+                let one = &Axis { extent: 1, source: 0, destination: 0 };
+                let (along, outer) = axes.split_last().unwrap_or((one, &[]));
+                let (from, to) = (along.source as isize, along.destination as isize);
+                let mut at = PerAxis::new();
+                let mut places = Places::new(outer, source, destination, &mut at);
+                // SAFETY: as the caller says.
+                unsafe { short_runs(&mut places, from, to, bytes, along.extent as usize) }
+            }
+
+            /// # Safety
+            /// As [`super::short_runs`]; the processor has the instructions.
             $(#[target_feature(enable = $feature)])?
             #[inline(never)]
-            unsafe fn short_rows(
-                source: *const u8,
-                from: isize,
-                destination: *mut u8,
-                to: isize,
-                bytes: usize,
-                count: usize,
-            ) {
+            unsafe fn short_runs(places: &mut Places, from: isize, to: isize, bytes: usize, count: usize) {
                 // SAFETY: as the caller says.
-                unsafe { super::short_rows(source, from, destination, to, bytes, count) }
+                unsafe { super::short_runs(places, from, to, bytes, count) }
             }
 
             pub fn for_size(size: usize) -> Option<CopyFn> {
@@ -342,6 +376,15 @@ pub fn for_size(isa: Isa, size: usize, to_memory: bool) -> Option<CopyFn> {
     }
 }
 
+/// The copy of short runs.
+pub fn of_runs(isa: Isa) -> RunsFn {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 | Isa::Avx512 => avx2::runs,
+        _ => baseline::runs,
+    }
+}
+
 /// Copies rows of elements of any size.
 ///
 /// # Safety
@@ -364,7 +407,9 @@ pub unsafe fn of_any_size(
                 continue;
             }
             if size <= SHORT {
-                short_rows(source, from.element, destination, to.element, size, n);
+                let mut at = PerAxis::new();
+                let mut places = Places::new(&[], source, destination, &mut at);
+                short_runs(&mut places, from.element, to.element, size, n);
                 continue;
             }
             for index in 0..n as isize {

@@ -278,26 +278,30 @@ pub fn each_matrix(
     };
     let next = outer.last().map_or(0, |axis| axis.source);
     let (cut, block) = (axes[columns.cut], columns.block);
-    let blocks = Axis {
+    let mut across = Axis {
         extent: columns.blocks(axes),
         source: cut.source * block,
         destination: cut.destination * block,
     };
-    let last = columns.of(columns.steps(axes, blocks.extent - 1)).len();
+    let last = columns.of(columns.steps(axes, across.extent - 1)).len();
     let columns_of_one = columns.of(block);
     let spread = reach.spread;
-    let matrices =
-        Matrices { rows, columns: columns_of_one, across: blocks, last, outer: &outer, end, spread, next };
-    if columns.whole || reach.across {
+    // Blocks that are alike lie along an axis like any other.
+    if !reach.across && !spread && last == columns_of_one.len() && across.extent > 1 {
+        outer.push(across);
+        across.extent = 1;
+    }
+    let matrices = Matrices { rows, columns: columns_of_one, across, last, outer: &outer, end, spread, next };
+    if across.extent == 1 || reach.across {
         return Some(visit(start.0, start.1, &matrices));
     }
     Some(each_at(&outer, start, &mut |from, to, _| {
-        (0..blocks.extent).all(|index| {
+        (0..across.extent).all(|index| {
             let columns = columns.of(columns.steps(axes, index));
-            let done = index * blocks.source;
-            let next = if index + 1 < blocks.extent { blocks.source } else { next - done };
-            let (from, to) = (from + done, to + index * blocks.destination);
-            let across = Axis { extent: 1, ..blocks };
+            let done = index * across.source;
+            let next = if index + 1 < across.extent { across.source } else { next - done };
+            let (from, to) = (from + done, to + index * across.destination);
+            let across = Axis { extent: 1, ..across };
             visit(from, to, &Matrices { columns, across, last: columns.len(), outer: &[], next, ..matrices })
         })
     }))

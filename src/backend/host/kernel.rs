@@ -121,7 +121,7 @@ impl Move {
                 stream::in_order(
                     (source, from),
                     (destination, to.row),
-                    (self.size, self.size),
+                    (self.size, self.size, false),
                     (n, count),
                     |source, n, to| {
                         copy(source, Steps::one(from.element), to, Steps::one(size), n, 1);
@@ -269,6 +269,23 @@ impl Kernel for Move {
         let first = self.sides.matrix(from, (to, 0), rows, columns);
         // SAFETY: as the caller says.
         unsafe { Batch::of_matrices(&first, next as isize, count, transpose, self.size).around() };
+        true
+    }
+
+    fn in_runs(&self, n: i64) -> Option<usize> {
+        // What is not in the caches is walked in blocks, and elements of these sizes have better rows than of one.
+        let bytes = n as usize * self.size;
+        let is_element = n == 1 && self.size.is_power_of_two() && self.size <= 16;
+        (!self.far && !is_element && bytes <= copy::SHORT).then_some(bytes)
+    }
+
+    unsafe fn runs(&self, from: i64, to: i64, bytes: usize, axes: &[Axis]) -> bool {
+        let copy = copy::of_runs(Isa::get());
+        // SAFETY: as the caller says.
+        unsafe {
+            let source = self.sides.source.offset(from as isize);
+            copy(source, self.sides.destination.offset(to as isize), bytes, axes);
+        }
         true
     }
 

@@ -157,6 +157,12 @@ fn scatters() -> bool {
     matches!(Memory::get(), Memory::Deep | Memory::Near)
 }
 
+/// Whether every second element is cast to those of `size` bytes in short turns, read by vectors of a whole line: where
+/// writing is some of what takes time.
+pub fn picks_lines(size: usize) -> bool {
+    Memory::get() == Memory::Deep && size > 1
+}
+
 /// Whether rows of elements that are so many bytes from each other, and have others between them, are better written
 /// around the caches: there are `count`, and so many bytes between the end of one and the next.
 pub fn gathers(step: isize, gap: isize, count: usize) -> bool {
@@ -182,8 +188,8 @@ pub fn by_lines(size: usize, step: isize, count: usize) -> Option<LinesFn> {
 pub type LinesFn = unsafe fn(CopyFn, (*const u8, isize), (*mut u8, isize), usize, usize);
 
 /// Writes `count` rows of `n` elements of `size` bytes, [`LONG_ROW`] at least, for which the caches are too small, as
-/// they are read: of `read` bytes, at steps of so many. `fill` puts together some elements: from where, how many, where to.
-/// False: it has failed. Rows that follow each other are one to the lines of the destination.
+/// they are read: of `read` bytes, at steps of so many, cast or not. `fill` puts together some elements: from where, how
+/// many, where to. False: it has failed. Rows that follow each other are one to the lines of the destination.
 ///
 /// # Safety
 /// So many are writable, of [`LARGEST`] bytes at most, in rows that start so many bytes from each other. `fill`
@@ -192,16 +198,19 @@ pub type LinesFn = unsafe fn(CopyFn, (*const u8, isize), (*mut u8, isize), usize
 pub unsafe fn in_order(
     (source, from): (*const u8, Steps),
     (destination, next): (*mut u8, isize),
-    (read, size): (usize, usize),
+    (read, size, casts): (usize, usize, bool),
     (n, count): (usize, usize),
     mut fill: impl FnMut(*const u8, usize, *mut u8) -> bool,
 ) -> bool {
     let step = from.element;
+    let picks = casts && step == 2 * read as isize && picks_lines(size);
     let further = Memory::get() == Memory::Deep && step == read as isize && read != size;
     let far = AHEAD << u32::from(further);
     let (asks, through) = (asks(), through());
     // Longer turns are better where nothing is asked for. Of elements far from each other a turn still is some lines.
     let some = (chunk(step.unsigned_abs(), size) << u32::from(!asks)).max(3 * LINE / size);
+    // And so that the first, which ends where a line does, has one.
+    let some = if picks { (some / 2).max(2 * LINE / size) } else { some };
     let follow = next == (n * size) as isize;
     let mut carried = NOTHING;
     let kept = (0..count).all(|index| {
@@ -489,7 +498,7 @@ mod tests {
     #[test]
     fn rows_read_forwards_and_backwards() {
         for (size, n) in [(1, 64), (1, 5000), (2, 1023), (4, 513), (4, 4096), (8, 700), (16, 300)] {
-            for (step, to) in [(1isize, 0), (-1, 5), (3, 63)] {
+            for (step, to) in [(1isize, 0), (-1, 5), (2, 59), (3, 63)] {
                 let source: Vec<u8> =
                     (0..3 * n * size).map(|index| (index * 13 + index / 249) as u8).collect();
                 let first: usize = if step < 0 { (n - 1) * size } else { 0 };
@@ -518,7 +527,13 @@ mod tests {
                             let fill = |from: *const u8, count: usize, to: *mut u8| {
                                 fill((from.offset_from(start) / step) as usize, count, to)
                             };
-                            in_order((start, Steps::one(step)), (to, 0), (size, size), (n, 1), fill)
+                            in_order(
+                                (start, Steps::one(step)),
+                                (to, 0),
+                                (size, size, n % 2 == 0),
+                                (n, 1),
+                                fill,
+                            )
                         }
                     };
                     assert!(kept && destination == expected, "{n} of {size} bytes at {step} to {to}");

@@ -82,6 +82,20 @@ pub trait Kernel: Sync {
         unreachable!("batches() says no")
     }
 
+    /// Bytes of the runs that [`Kernel::runs`] copies, of which each has `n` elements that follow one another on both
+    /// sides; None: these go by [`Kernel::rows`].
+    fn in_runs(&self, _n: i64) -> Option<usize> {
+        None
+    }
+
+    /// Copies runs of some bytes, one for each combination of the axes.
+    ///
+    /// # Safety
+    /// They are part of the job.
+    unsafe fn runs(&self, _from: i64, _to: i64, _bytes: usize, _axes: &[Axis]) -> bool {
+        unreachable!("in_runs() says no")
+    }
+
     /// Whether it has [`Kernel::shuffled`].
     fn shuffles(&self) -> bool {
         false
@@ -229,6 +243,12 @@ const LONG_BLOCK: i64 = 1024;
 /// As [`walk`].
 unsafe fn in_rows(axes: &[Axis], near: Option<usize>, start: (i64, i64), kernel: &impl Kernel) -> bool {
     let (inner, rest) = axes.split_last().expect("walk() has seen an axis");
+    let (from_step, to_step) = kernel.steps();
+    let is_run = (inner.source, inner.destination) == (from_step, to_step);
+    if let Some(bytes) = kernel.in_runs(if is_run { inner.extent } else { 1 }) {
+        // SAFETY: the whole job.
+        return unsafe { kernel.runs(start.0, start.1, bytes, if is_run { rest } else { axes }) };
+    }
     let mut along = *inner;
     let picked = near.or(rest.len().checked_sub(1));
     let mut across = picked.map_or(Axis { extent: 1, source: 0, destination: 0 }, |index| rest[index]);
@@ -425,5 +445,59 @@ pub fn each_at(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64
             to -= axes[axis].destination * axes[axis].extent;
             at[axis] = 0;
         }
+    }
+}
+
+/// Where parts of a job are that are alike. No closure: one that is not inlined has the baseline's instructions.
+pub struct Places<'a> {
+    pub source: *const u8,
+    pub destination: *mut u8,
+    outer: &'a [Axis],
+    /// Steps that are left of the innermost axis.
+    left: i64,
+    inner: Axis,
+    /// Steps taken of the others. Elsewhere, for what is returned is copied.
+    at: &'a mut PerAxis<i64>,
+}
+
+impl<'a> Places<'a> {
+    #[inline(always)]
+    pub fn new(
+        outer: &'a [Axis],
+        source: *const u8,
+        destination: *mut u8,
+        at: &'a mut PerAxis<i64>,
+    ) -> Places<'a> {
+        let none = &Axis { extent: 1, source: 0, destination: 0 };
+        let (inner, outer) = outer.split_last().unwrap_or((none, &[]));
+        at.clear();
+        outer.iter().for_each(|_| at.push(0));
+        Places { source, destination, outer, left: inner.extent, inner: *inner, at }
+    }
+
+    /// Goes to the next one. False: there is none.
+    #[inline(always)]
+    pub fn advance(&mut self) -> bool {
+        self.source = self.source.wrapping_offset(self.inner.source as isize);
+        self.destination = self.destination.wrapping_offset(self.inner.destination as isize);
+        self.left -= 1;
+        self.left > 0 || self.carry()
+    }
+
+    #[inline(never)]
+    fn carry(&mut self) -> bool {
+        let mut over = self.inner;
+        self.left = over.extent;
+        for (axis, at) in self.outer.iter().zip(self.at.iter_mut()).rev() {
+            let (from, to) = (over.source * over.extent, over.destination * over.extent);
+            self.source = self.source.wrapping_offset((axis.source - from) as isize);
+            self.destination = self.destination.wrapping_offset((axis.destination - to) as isize);
+            *at += 1;
+            if *at < axis.extent {
+                return true;
+            }
+            (*at, over) = (0, *axis);
+        }
+        false
     }
 }

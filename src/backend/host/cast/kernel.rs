@@ -44,7 +44,7 @@ impl CastKernel {
         CastKernel {
             sides,
             caster,
-            gather: copy::for_size(isa, source_size, streams),
+            gather: copy::for_size(isa, source_size, streams && !stream::picks_lines(destination_size)),
             scatter: copy::for_size(isa, destination_size, streams),
             transpose: transpose::for_size(isa, source_size)
                 .zip(transpose::for_size(isa, destination_size))
@@ -243,7 +243,7 @@ impl Kernel for CastKernel {
         unsafe {
             let source = (self.sides.source.offset(from.0 as isize), steps);
             let destination = (self.sides.destination.offset(to.0 as isize), next.1 as isize);
-            let sizes = (source_size, destination_size);
+            let sizes = (source_size, destination_size, true);
             stream::in_order(source, destination, sizes, (n, count), |source, n, to| {
                 if step == source_size as isize {
                     return self.caster.run(source, to, n);
@@ -660,7 +660,7 @@ impl<'a> Fused<'a> {
                         return stream::in_order(
                             from,
                             (to, 0),
-                            (step, size),
+                            (step, size, true),
                             (line, 1),
                             |from, count, to| caster.run(from, to, count),
                         );

@@ -46,6 +46,15 @@ impl Compiled {
     }
 }
 
+/// AVX-512's for [`Memory::Deep`], where a vector of float64 becomes float32 in half the time of two.
+pub(super) static DEEP: Compiled = {
+    use super::avx512::{COMPILED, row};
+    let mut compiled = Compiled { rows: COMPILED.rows, encode: COMPILED.encode, decode: COMPILED.decode };
+    compiled.rows[0][F64][F32] = row::<f64, f32, false>;
+    compiled.rows[1][F64][F32] = row::<f64, f32, true>;
+    compiled
+};
+
 /// # Safety
 /// As [`super::row`] of float16 to float32; the processor has the instructions.
 #[target_feature(enable = "avx2,f16c")]

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use super::super::fuse::{MOST, Matrices, Reach, Rows};
 use super::super::stream::Memory;
-use super::super::walk::PerAxis;
+use super::super::walk::{PerAxis, Places};
 use super::stage::{STAGE, Stage};
 use super::strips::MOST_COLUMNS;
 use super::*;
@@ -108,8 +108,14 @@ unsafe fn avx512<const SIZE: usize>(matrix: &Scattered, how: How) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
-    // SAFETY: the caller's.
-    unsafe { block.transpose::<x86::Avx512>(places) }
+    // SAFETY: the caller's; AVX2 is there where AVX-512 is.
+    unsafe {
+        if Memory::get() == Memory::Deep && block.likes_half_lines(places.destination) {
+            avx2_block::<SIZE>(block, places)
+        } else {
+            block.transpose::<x86::Avx512>(places)
+        }
+    }
 }
 
 /// Bytes of the rows and columns that go straight to the destination: their lines stay in the first cache.
@@ -197,7 +203,7 @@ const fn reaches(size: usize) -> [Reach; 8] {
     let rows = ACROSS.0[size.trailing_zeros() as usize] / size;
     let long = usize::MAX >> 1;
     let across = Reach { rows, columns: ACROSS.1 / size, spread: true, across: true, long, ..staged };
-    let tall = Reach { rows: TALL / size, ..direct };
+    let tall = Reach { rows: TALL / size, long: if size < 8 { LONG } else { 2 * LONG } / size, ..direct };
     let few = ACROSS.2 / size;
     let apart = if size <= 2 { Reach { rows: few, columns: few, ..across } } else { across };
     [direct, staged, runs, near, blocks, tall, across, apart]
@@ -432,60 +438,6 @@ fn by_itself(address: *const u8) -> *const u8 {
     address
 }
 
-/// Where matrices are that are alike. No closure: one that is not inlined has the baseline's instructions.
-struct Places<'a> {
-    source: *const u8,
-    destination: *mut u8,
-    outer: &'a [Axis],
-    /// Steps that are left of the innermost axis.
-    left: i64,
-    inner: Axis,
-    /// Steps taken of the others. Elsewhere, for what is returned is copied.
-    at: &'a mut PerAxis<i64>,
-}
-
-impl<'a> Places<'a> {
-    #[inline(always)]
-    fn new(
-        outer: &'a [Axis],
-        source: *const u8,
-        destination: *mut u8,
-        at: &'a mut PerAxis<i64>,
-    ) -> Places<'a> {
-        let none = &Axis { extent: 1, source: 0, destination: 0 };
-        let (inner, outer) = outer.split_last().unwrap_or((none, &[]));
-        at.clear();
-        outer.iter().for_each(|_| at.push(0));
-        Places { source, destination, outer, left: inner.extent, inner: *inner, at }
-    }
-
-    /// Goes to the next one. False: there is none.
-    #[inline(always)]
-    fn advance(&mut self) -> bool {
-        self.source = self.source.wrapping_offset(self.inner.source as isize);
-        self.destination = self.destination.wrapping_offset(self.inner.destination as isize);
-        self.left -= 1;
-        self.left > 0 || self.carry()
-    }
-
-    #[inline(never)]
-    fn carry(&mut self) -> bool {
-        let mut over = self.inner;
-        self.left = over.extent;
-        for (axis, at) in self.outer.iter().zip(self.at.iter_mut()).rev() {
-            let (from, to) = (over.source * over.extent, over.destination * over.extent);
-            self.source = self.source.wrapping_offset((axis.source - from) as isize);
-            self.destination = self.destination.wrapping_offset((axis.destination - to) as isize);
-            *at += 1;
-            if *at < axis.extent {
-                return true;
-            }
-            (*at, over) = (0, *axis);
-        }
-        false
-    }
-}
-
 /// A way by a buffer.
 struct Staged<'a> {
     stage: Stage,
@@ -563,6 +515,22 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         Block { rows, columns, ahead, next, far, whole }
     }
 
+    /// Whether vectors of half a line are better where two lines may share a whole one, as [`Matrix::likes_half_lines`]:
+    /// of results whose columns start within lines and are long. Single bytes are better off where squares of whole lines
+    /// are higher than the block.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn likes_half_lines(&self, to: *const u8) -> bool {
+        let (height, width) = (self.rows.len(), self.columns.len());
+        let is_long = match SIZE {
+            1 => return (LINE / 2..LINE).contains(&height) && width >= LINE,
+            4 => height >= 24 && width >= 10,
+            8 => height >= 64 && width >= 4 && height * width >= 768,
+            _ => return false,
+        };
+        is_long && !(to as usize | (self.columns[1] | self.columns[width - 1]) as usize).is_multiple_of(LINE)
+    }
+
     /// Transposes it in each of the matrices.
     ///
     /// # Safety
@@ -618,9 +586,13 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                     self.square::<V>(from, to, row, column);
                     (column, from) = (column + side, from.add(side * SIZE));
                 }
+                if !FAR {
+                    // What the lines that have just been read still hold is at hand in the first cache.
+                    self.strips::<V>(source, to, row, width);
+                }
                 row += side;
             }
-            if width < self.columns.len() {
+            if FAR && width < self.columns.len() {
                 self.tall_from::<V, false>(source, to, width);
             }
             if height < self.rows.len() {
@@ -629,7 +601,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         }
     }
 
-    /// Transposes columns as many as a lane has elements.
+    /// Transposes columns as many as a lane has elements, and the last few in one that overlaps.
     ///
     /// # Safety
     /// As [`baseline`], with at least as many rows as a vector has elements, and columns as a lane has.
@@ -639,26 +611,13 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         unsafe { self.tall_from::<V, FAR>(source, to, 0) }
     }
 
-    /// The same from one on, and a few before where fewer are left.
+    /// The same from one on.
     #[inline(always)]
     unsafe fn tall_from<V: Vector, const FAR: bool>(&self, source: *const u8, to: *mut u8, first: usize) {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
         let (height, width) = (self.rows.len(), self.columns.len());
-        macro_rules! strip {
-            ($vector:ty, $row:expr) => {{
-                // What is left is overlapped, unless it is half of a tile or less.
-                let mut column = first;
-                while column + lane / 2 < width {
-                    self.lanes_down::<$vector, true>(source, to, $row, column.min(width - lane), 0, lane);
-                    column += lane;
-                }
-                if column < width {
-                    self.lanes_down::<$vector, true>(source, to, $row, width - lane, lane - lane / 2, lane);
-                }
-            }};
-        }
         let mut row = 0;
-        // SAFETY: the caller's; the last pieces end where rows and columns do.
+        // SAFETY: the caller's; the last pieces end where rows do.
         unsafe {
             loop {
                 if FAR {
@@ -666,14 +625,37 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                         .step_by(LINE / SIZE)
                         .for_each(|column| self.ask(source, row + side, side, column));
                 }
-                strip!(V, row);
+                self.strips::<V>(source, to, row, first);
                 row += side;
                 match height - row {
                     0 => return,
-                    left if V::LANES > 1 && left <= lane => return strip!(V::Lane, height - lane),
+                    left if V::LANES > 1 && left <= lane => {
+                        return self.strips::<V::Lane>(source, to, height - lane, first);
+                    }
                     left if left < side => row = height - side,
                     _ => {}
                 }
+            }
+        }
+    }
+
+    /// Transposes the columns from one on of as many rows as a vector has elements.
+    ///
+    /// # Safety
+    /// As [`Block::tall`]; they are within the matrix.
+    #[inline(always)]
+    unsafe fn strips<V: Vector>(&self, source: *const u8, to: *mut u8, row: usize, first: usize) {
+        let (lane, width) = (16 / SIZE, self.columns.len());
+        let mut column = first;
+        // SAFETY: the caller's; the last piece ends where columns do.
+        unsafe {
+            // What is left is overlapped, unless it is half of a tile or less.
+            while column + lane / 2 < width {
+                self.lanes_down::<V, true>(source, to, row, column.min(width - lane), 0, lane);
+                column += lane;
+            }
+            if column < width {
+                self.lanes_down::<V, true>(source, to, row, width - lane, lane - lane / 2, lane);
             }
         }
     }
@@ -730,7 +712,9 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                     self.lanes_across::<V>(source, to, row.min(height - lane), lane, at);
                     row += lane;
                 }
-                if height < lane {
+                if height == half::<SIZE>() && SIZE <= 2 {
+                    self.halves_across::<V>(source, to, at);
+                } else if height < lane {
                     self.lanes_across::<V>(source, to, 0, height, at);
                 }
                 column += side;
@@ -871,6 +855,38 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             for index in 0..n {
                 if (first..count).contains(&index) {
                     vectors[index].store(to.offset(self.column(column + index)));
+                }
+            }
+        }
+    }
+
+    /// Transposes half as many rows as a lane has elements, of as many columns as a vector has.
+    ///
+    /// # Safety
+    /// They are within the matrix, from the column on; elements have one or two bytes.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn halves_across<V: Vector>(&self, source: *const u8, to: *mut u8, column: usize) {
+        let n = half::<SIZE>();
+        // SAFETY: columns stay below LANES * 2 * n, rows below n.
+        unsafe {
+            let from = by_itself(source.add(column * SIZE));
+            let rows = self.rows.as_ptr();
+            let mut vectors = sixteen!(INDEX => V::load(from.offset(*rows.add(INDEX % n))));
+            let mut steps = n;
+            while steps > 1 {
+                // As in turn(), of half as many.
+                vectors = sixteen!(INDEX => {
+                    let at = INDEX % n / 2;
+                    let zipped = vectors[at].zip::<SIZE>(vectors[at + n / 2]);
+                    if INDEX & 1 == 0 { zipped.0 } else { zipped.1 }
+                });
+                steps /= 2;
+            }
+            for lane in 0..V::LANES {
+                for index in 0..n {
+                    let first = column + 2 * (lane * n + index);
+                    let (low, high) = (to.offset(self.column(first)), to.offset(self.column(first + 1)));
+                    vectors[index].lane(lane).store_halves(low, high);
                 }
             }
         }
