@@ -109,14 +109,14 @@ unsafe fn short_runs(places: &mut Places, from: isize, to: isize, bytes: usize, 
         8..=15 => each_run!(8 at both ends),
         16..=31 => each_run!(16 at both ends),
         32..=64 => each_run!(32 at both ends),
-        65..=128 => each_run!(64 at both ends),
+        // Upwards, as lines are read and written fastest.
         _ => each_run!(source, destination => {
-            let mut at = 64;
+            let mut at = 0;
             while at < bytes - 64 {
-                piece::<64>(source.add(at), destination.add(at));
+                ends::<32>(source.add(at), destination.add(at), 64);
                 at += 64;
             }
-            ends::<64>(source, destination, bytes);
+            ends::<32>(source.add(bytes - 64), destination.add(bytes - 64), 64);
         }),
     }
 }

@@ -273,10 +273,15 @@ impl Kernel for Move {
     }
 
     fn in_runs(&self, n: i64) -> Option<usize> {
-        // What is not in the caches is walked in blocks, and elements of these sizes have better rows than of one.
+        if self.how == How::Streamed {
+            return None;
+        }
+        // Shorter ones that are not in the caches are walked in blocks, and elements of some sizes have better rows than
+        // of one.
         let bytes = n as usize * self.size;
         let is_element = n == 1 && self.size.is_power_of_two() && self.size <= 16;
-        (!self.far && !is_element && bytes <= copy::SHORT).then_some(bytes)
+        let is_whole = !self.far || bytes >= WHOLE_RUN;
+        (is_whole && !is_element && bytes <= copy::SHORT).then_some(bytes)
     }
 
     unsafe fn runs(&self, from: i64, to: i64, bytes: usize, axes: &[Axis]) -> bool {
@@ -376,6 +381,8 @@ impl Kernel for MoveBits {
 
 /// Bytes of a row from which on that is worth it where others follow.
 const SHORT_ROW: usize = 128;
+/// Bytes of a run from which on the lines that it shares with others are few.
+const WHOLE_RUN: usize = 256;
 /// Bytes of a job from which on what it reads is likely not in the second cache.
 const FAR: usize = 256 << 10;
 /// Bytes of a matrix that is done before the processor has found out what to read next.
