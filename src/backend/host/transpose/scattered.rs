@@ -103,6 +103,23 @@ unsafe fn avx512<const SIZE: usize>(matrix: &Scattered, how: How) {
     unsafe { scattered::<SIZE>(matrix, how, avx512_block::<SIZE>, true) }
 }
 
+/// AVX2's vectors, of which there are twice as many registers here.
+///
+/// # Safety
+/// As [`avx512`]; single bytes in blocks that [`Block::likes_half_lines`] says.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline(never)]
+unsafe fn half_lines_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
+    // SAFETY: the caller's.
+    unsafe {
+        match SIZE {
+            1 => block.transpose_bytes::<x86::Avx2>(places),
+            _ => block.transpose::<x86::Avx2>(places),
+        }
+    }
+}
+
 /// # Safety
 /// As [`avx512`].
 #[cfg(target_arch = "x86_64")]
@@ -111,7 +128,7 @@ unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Plac
     // SAFETY: the caller's; AVX2 is there where AVX-512 is.
     unsafe {
         if Memory::get() == Memory::Deep && block.likes_half_lines(places.destination) {
-            avx2_block::<SIZE>(block, places)
+            half_lines_block::<SIZE>(block, places)
         } else {
             block.transpose::<x86::Avx512>(places)
         }
@@ -143,6 +160,9 @@ const STRIP: usize = LINE;
 const LONG: usize = 128;
 /// Elements of one or two bytes of such axes where it is: their squares are large already.
 const LONG_SMALL: usize = 512;
+/// Bytes of a matrix that the first cache holds with its result.
+#[cfg(target_arch = "x86_64")]
+const NEAR_BYTES: usize = 8 << 10;
 /// Columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
 
@@ -493,6 +513,19 @@ impl<'a> Staged<'a> {
     }
 }
 
+/// Does the tiles of a block in each of the matrices, and returns.
+macro_rules! each {
+    ($block:ident, $places:ident, $tiles:ident[$($argument:tt)*]) => {
+        loop {
+            // SAFETY: the caller's.
+            unsafe { $block.$tiles::<$($argument)*>($places.source, $places.destination) };
+            if !$places.advance() {
+                return;
+            }
+        }
+    };
+}
+
 /// The part of matrices that are alike that is a block of their rows.
 struct Block<'a, const SIZE: usize> {
     rows: &'a [isize],
@@ -516,19 +549,30 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     }
 
     /// Whether vectors of half a line are better where two lines may share a whole one, as [`Matrix::likes_half_lines`]:
-    /// of results whose columns start within lines and are long. Single bytes are better off where squares of whole lines
-    /// are higher than the block.
+    /// of results whose columns start within lines and are long. For single bytes, of blocks that the first cache holds,
+    /// it is shuffles that count.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn likes_half_lines(&self, to: *const u8) -> bool {
         let (height, width) = (self.rows.len(), self.columns.len());
         let is_long = match SIZE {
-            1 => return (LINE / 2..LINE).contains(&height) && width >= LINE,
+            1 => return height >= 32 && width >= 32 && height * width <= NEAR_BYTES && !self.far,
             4 => height >= 24 && width >= 10,
             8 => height >= 64 && width >= 4 && height * width >= 768,
             _ => return false,
         };
         is_long && !(to as usize | (self.columns[1] | self.columns[width - 1]) as usize).is_multiple_of(LINE)
+    }
+
+    /// Transposes single bytes in each of the matrices by columns as many as a lane has elements, whatever the width: what
+    /// squares would keep at hand is more than there are registers.
+    ///
+    /// # Safety
+    /// As [`baseline`], with at least as many rows as a vector has elements, and columns as a lane has.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn transpose_bytes<V: Vector>(&self, places: &mut Places) {
+        each!(self, places, tall[V, false])
     }
 
     /// Transposes it in each of the matrices.
@@ -539,30 +583,21 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     unsafe fn transpose<V: Vector>(&self, places: &mut Places) {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
         let (height, width) = (self.rows.len(), self.columns.len());
-        macro_rules! each {
-            ($tiles:ident[$($argument:tt)*]) => {
-                loop {
-                    // SAFETY: the caller's.
-                    unsafe { self.$tiles::<$($argument)*>(places.source, places.destination) };
-                    if !places.advance() {
-                        return;
-                    }
-                }
-            };
-        }
         match (height, width) {
             // By itself, so that the others keep nothing at hand for it.
-            _ if height >= side && width >= side && self.far => each!(squares[V, true]),
-            _ if height >= side && width >= side => each!(squares[V, false]),
-            _ if height >= side && width >= lane && self.far => each!(tall[V, true]),
-            _ if height >= side && width >= lane => each!(tall[V, false]),
-            _ if height >= side => each!(narrow[V]),
-            _ if width >= side => each!(flat[V]),
-            _ if height >= lane && width >= lane => each!(tall[V::Lane, false]),
-            _ if height >= lane => each!(narrow[V::Lane]),
-            _ if width >= lane => each!(flat[V::Lane]),
-            _ if SIZE <= 2 && height >= half::<SIZE>() && width >= half::<SIZE>() => each!(halves[V::Lane]),
-            _ => each!(one_by_one[]),
+            _ if height >= side && width >= side && self.far => each!(self, places, squares[V, true]),
+            _ if height >= side && width >= side => each!(self, places, squares[V, false]),
+            _ if height >= side && width >= lane && self.far => each!(self, places, tall[V, true]),
+            _ if height >= side && width >= lane => each!(self, places, tall[V, false]),
+            _ if height >= side => each!(self, places, narrow[V]),
+            _ if width >= side => each!(self, places, flat[V]),
+            _ if height >= lane && width >= lane => each!(self, places, tall[V::Lane, false]),
+            _ if height >= lane => each!(self, places, narrow[V::Lane]),
+            _ if width >= lane => each!(self, places, flat[V::Lane]),
+            _ if SIZE <= 2 && height >= half::<SIZE>() && width >= half::<SIZE>() => {
+                each!(self, places, halves[V::Lane])
+            }
+            _ => each!(self, places, one_by_one[]),
         }
     }
 
