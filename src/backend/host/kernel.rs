@@ -276,12 +276,11 @@ impl Kernel for Move {
         if self.how == How::Streamed {
             return None;
         }
-        // Shorter ones that are not in the caches are walked in blocks, and elements of some sizes have better rows than
-        // of one.
+        // Elements of some sizes have better rows than of one, and what is shorter and not in the caches is walked in blocks.
         let bytes = n as usize * self.size;
-        let is_element = n == 1 && self.size.is_power_of_two() && self.size <= 16;
+        let is_run = n > 1 || self.copy.is_none();
         let is_whole = !self.far || bytes >= WHOLE_RUN;
-        (is_whole && !is_element && bytes <= copy::SHORT).then_some(bytes)
+        (is_run && is_whole && bytes <= copy::SHORT).then_some(bytes)
     }
 
     unsafe fn runs(&self, from: i64, to: i64, bytes: usize, axes: &[Axis]) -> bool {
