@@ -208,8 +208,8 @@ pub struct Reach {
     pub rows_first: bool,
     /// Axes are left alone where both that are innermost have so many elements.
     pub long: usize,
-    /// As in [`Matrices`].
-    pub spread: bool,
+    /// What has fewer columns is asked for a block ahead, as something is written.
+    pub spread: usize,
     /// Whether blocks of columns that are side by side are visited together.
     pub across: bool,
 }
@@ -285,7 +285,7 @@ pub fn each_matrix(
     };
     let last = columns.of(columns.steps(axes, across.extent - 1)).len();
     let columns_of_one = columns.of(block);
-    let spread = reach.spread;
+    let spread = columns_of_one.len() < reach.spread;
     // Blocks that are alike lie along an axis like any other.
     if !reach.across && !spread && last == columns_of_one.len() && across.extent > 1 {
         outer.push(across);

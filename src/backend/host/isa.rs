@@ -45,7 +45,8 @@ impl Isa {
         isa.is_there().then_some(*isa)
     }
 
-    fn best() -> Isa {
+    /// The best that this processor has.
+    pub fn best() -> Isa {
         let falling = [Isa::Avx512, Isa::Avx2, Isa::Neon];
         falling.into_iter().find(|isa| isa.is_there()).unwrap_or(Isa::Baseline)
     }

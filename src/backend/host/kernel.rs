@@ -153,7 +153,7 @@ impl Move {
     ) {
         let (some, total) = (stream::MOST / bytes, bytes * count);
         // With little between them rows are read in order.
-        let asks = stream::asks() || (step - bytes as isize).unsigned_abs() > bytes / 16;
+        let asks = stream::asks(step) || (step - bytes as isize).unsigned_abs() > bytes / 16;
         // SAFETY: what is put together at a time are whole rows, for all of them are.
         unsafe {
             let first = &mut { stream::NOTHING };

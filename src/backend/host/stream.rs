@@ -47,14 +47,21 @@ pub fn through() -> bool {
     Memory::get() == Memory::Mesh
 }
 
-/// Whether what is read in order is asked for before.
-pub fn asks() -> bool {
-    Memory::get() != Memory::Near
+/// Whether what is read in order, up or down from one to the next, is asked for before.
+pub fn asks(step: isize) -> bool {
+    match Memory::get() {
+        Memory::Near => false,
+        // Downwards prefetchers are better by themselves.
+        Memory::Other => step > 0,
+        Memory::Mesh | Memory::Deep => true,
+    }
 }
 
 /// What processors differ in that no instruction tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code))]
 pub enum Memory {
+    /// Those with less than AVX-512 (measured on AMD's Zen 3).
     Other,
     /// Intel's with AVX-512 but without VBMI (before Ice Lake): many cores on a mesh, of which one has to wait longer for
     /// what it writes around the caches than for what its prefetchers bring.
@@ -68,7 +75,7 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// This processor's.
+    /// This processor's; that of others where `ARRAYBRIDGE_ISA` asks for fewer instructions than it has.
     pub fn get() -> Memory {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
@@ -83,7 +90,7 @@ impl Memory {
             #[allow(unused_unsafe)]
             let vendor = unsafe { std::arch::x86_64::__cpuid(0) };
             let found = match (vendor.ebx, vendor.edx, vendor.ecx) {
-                _ if !is_x86_feature_detected!("avx512f") => Memory::Other,
+                _ if Isa::get() != Isa::best() || !is_x86_feature_detected!("avx512f") => Memory::Other,
                 // GenuineIntel, AuthenticAMD.
                 (0x756e_6547, 0x4965_6e69, 0x6c65_746e) if is_x86_feature_detected!("avx512vbmi") => {
                     Memory::Deep
@@ -154,7 +161,7 @@ pub unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
 /// Whether elements at steps are worth writing around the caches: where prefetchers bring what is read, writing is most
 /// of what takes time.
 fn scatters() -> bool {
-    matches!(Memory::get(), Memory::Deep | Memory::Near)
+    Memory::get() != Memory::Mesh
 }
 
 /// Whether every second element is cast to those of `size` bytes in short turns, read by vectors of a whole line: where
@@ -174,8 +181,8 @@ pub fn gathers(step: isize, gap: isize, count: usize) -> bool {
 /// turns; None: there is nothing for those.
 pub fn by_lines(size: usize, step: isize, count: usize) -> Option<LinesFn> {
     #[cfg(target_arch = "x86_64")]
-    if scatters() && Isa::get() == Isa::Avx512 {
-        return x86::by_lines(size, step, count);
+    if scatters() {
+        return x86::by_lines(Isa::get(), size, step, count);
     }
     let _ = (size, step, count);
     None
@@ -206,7 +213,7 @@ pub unsafe fn in_order(
     let picks = casts && step == 2 * read as isize && picks_lines(size);
     let further = Memory::get() == Memory::Deep && step == read as isize && read != size;
     let far = AHEAD << u32::from(further);
-    let (asks, through) = (asks(), through());
+    let (asks, through) = (asks(step), through());
     // Longer turns are better where nothing is asked for. Of elements far from each other a turn still is some lines.
     let some = (chunk(step.unsigned_abs(), size) << u32::from(!asks)).max(3 * LINE / size);
     // And so that the first, which ends where a line does, has one.

@@ -106,18 +106,13 @@ unsafe fn avx512<const SIZE: usize>(matrix: &Scattered, how: How) {
 /// AVX2's vectors, of which there are twice as many registers here.
 ///
 /// # Safety
-/// As [`avx512`]; single bytes in blocks that [`Block::likes_half_lines`] says.
+/// As [`avx512`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline(never)]
 unsafe fn half_lines_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
     // SAFETY: the caller's.
-    unsafe {
-        match SIZE {
-            1 => block.transpose_bytes::<x86::Avx2>(places),
-            _ => block.transpose::<x86::Avx2>(places),
-        }
-    }
+    unsafe { block.transpose::<x86::Avx2>(places) }
 }
 
 /// # Safety
@@ -148,6 +143,8 @@ const LEAST: usize = 512;
 /// The two where lines that are read are asked for a block ahead, one with each that is written, and memory likes what
 /// it is read in to be longer still: rows, of which there are some at least, and columns.
 const SPREAD: (usize, usize, usize) = (128, 32, 2048);
+/// Bytes of rows that come too late if those a few below are asked for.
+const SHORT_ROW: usize = 512;
 /// Bytes of a block where it is as long both ways: as much again is asked for, and both stay in the second cache.
 const BLOCK: usize = 128 << 10;
 /// Bytes of the rows, for elements of 1 to 16 bytes, and columns of blocks that are done side by side: the first cache
@@ -169,10 +166,14 @@ const CLASHING: isize = 1024;
 /// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with the axis that is innermost in the
 /// destination.
 pub fn reach(size: usize, how: How, memory: Memory, inner: &Axis) -> Option<&'static Reach> {
-    static REACHES: [[Reach; 8]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+    static REACHES: [[Reach; 9]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
     let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
     let way = match memory {
         Memory::Near => 3 + usize::from(is_staged),
+        Memory::Other if !is_staged && cfg!(target_arch = "x86_64") => 3,
+        // Narrow elements take so long that memory can bring what comes next meanwhile.
+        Memory::Other if is_staged && size <= 2 && inner.source % CLASH as i64 != 0 => 6,
+        Memory::Other if is_staged => 8,
         Memory::Deep if is_staged && inner.source % CLASH as i64 == 0 => 7,
         Memory::Deep => 5 + usize::from(is_staged),
         _ if !is_staged => 0,
@@ -185,8 +186,9 @@ pub fn reach(size: usize, how: How, memory: Memory, inner: &Axis) -> Option<&'st
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
 /// runs that are asked for before; then both of [`Memory::Near`], the second in blocks that are asked for before, and both
-/// of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash.
-const fn reaches(size: usize) -> [Reach; 8] {
+/// of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; last the second of [`Memory::Other`],
+/// of which only short rows are asked for a block ahead.
+const fn reaches(size: usize) -> [Reach; 9] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
     let direct = Reach {
@@ -197,7 +199,7 @@ const fn reaches(size: usize) -> [Reach; 8] {
         alone,
         rows_first: false,
         long,
-        spread: false,
+        spread: 0,
         across: false,
     };
     let long = if size > 2 { usize::MAX >> 1 } else { LONG_SMALL };
@@ -211,22 +213,23 @@ const fn reaches(size: usize) -> [Reach; 8] {
         alone: side,
         rows_first: true,
         long,
-        spread: false,
+        spread: 0,
         across: false,
     };
     let (rows, columns) = (SPREAD.0 / size, SPREAD.2 / size);
     let rows = if rows < SPREAD.1 { SPREAD.1 } else { rows };
-    let runs = Reach { rows, columns, spread: true, ..staged };
+    let runs = Reach { rows, columns, spread: usize::MAX, ..staged };
     let columns = if size > 4 { 64 } else { 256 };
-    let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: true, ..staged };
+    let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: usize::MAX, ..staged };
     let near = Reach { rows: NEAR.0 / size, columns: NEAR.1 / size, ..direct };
     let rows = ACROSS.0[size.trailing_zeros() as usize] / size;
     let long = usize::MAX >> 1;
-    let across = Reach { rows, columns: ACROSS.1 / size, spread: true, across: true, long, ..staged };
+    let across = Reach { rows, columns: ACROSS.1 / size, spread: usize::MAX, across: true, long, ..staged };
     let tall = Reach { rows: TALL / size, long: if size < 8 { LONG } else { 2 * LONG } / size, ..direct };
     let few = ACROSS.2 / size;
     let apart = if size <= 2 { Reach { rows: few, columns: few, ..across } } else { across };
-    [direct, staged, runs, near, blocks, tall, across, apart]
+    let short = Reach { spread: SHORT_ROW / size, ..staged };
+    [direct, staged, runs, near, blocks, tall, across, apart, short]
 }
 
 /// `lines`: a vector is as long as a line, so that no line has to stay in a cache until the rest of it is written.
@@ -564,17 +567,6 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         is_long && !(to as usize | (self.columns[1] | self.columns[width - 1]) as usize).is_multiple_of(LINE)
     }
 
-    /// Transposes single bytes in each of the matrices by columns as many as a lane has elements, whatever the width: what
-    /// squares would keep at hand is more than there are registers.
-    ///
-    /// # Safety
-    /// As [`baseline`], with at least as many rows as a vector has elements, and columns as a lane has.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    unsafe fn transpose_bytes<V: Vector>(&self, places: &mut Places) {
-        each!(self, places, tall[V, false])
-    }
-
     /// Transposes it in each of the matrices.
     ///
     /// # Safety
@@ -584,6 +576,11 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
         let (height, width) = (self.rows.len(), self.columns.len());
         match (height, width) {
+            // Squares of single bytes are more vectors than AVX2 has registers.
+            _ if SIZE == 1 && V::LANES == 2 && height >= side && width >= lane => match self.far {
+                true => each!(self, places, tall[V, true]),
+                false => each!(self, places, tall[V, false]),
+            },
             // By itself, so that the others keep nothing at hand for it.
             _ if height >= side && width >= side && self.far => each!(self, places, squares[V, true]),
             _ if height >= side && width >= side => each!(self, places, squares[V, false]),
@@ -1099,9 +1096,12 @@ mod tests {
     #[test]
     fn wide() {
         let mut random = Random(3);
-        let how = (How::Streamed, Memory::Deep);
+        let memories = [Memory::Deep, Memory::Other];
         for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| isa.is_there()) {
-            for size in [1, 2, 4, 8, 16] {
+            for (size, memory) in
+                [1, 2, 4, 8, 16].into_iter().flat_map(|size| memories.map(|memory| (size, memory)))
+            {
+                let how = (How::Streamed, memory);
                 let (rows, columns) = if *FEW { (1100, 700) } else { (1100 + 3 * 16, 4500 * 16) };
                 for shape in [[rows / size, columns / size], [520 / size + 1, 4000], [600, 300 / size + 9]] {
                     let shape = shape.map(|extent| extent as i64);
