@@ -4,6 +4,9 @@
 #define _GNU_SOURCE
 #include <arraybridge/arraybridge.h>
 #include <pthread.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +39,7 @@ typedef struct {
   _Alignas(128) atomic_uint wanted; /* rounds asked for */
   _Alignas(128) atomic_uint done;   /* rounds done */
   atomic_int asleep;
+  int caller; /* the processor that it ran on, below 0: unknown */
   char *dst;
   const char *src;
   size_t size;
@@ -46,6 +50,31 @@ static int started;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 
+/* Some systems wake a thread on the processor of who wakes it: as the library's pool, a worker that goes to sleep
+ * says that it does not want to be there. */
+static int here(void) {
+#ifdef __linux__
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+static void keep_off(int processor) {
+#ifdef __linux__
+  static _Thread_local cpu_set_t all;
+  if (!CPU_COUNT(&all) && sched_getaffinity(0, sizeof all, &all))
+    return;
+  cpu_set_t others = all;
+  if (processor >= 0)
+    CPU_CLR(processor, &others);
+  if (CPU_COUNT(&others))
+    sched_setaffinity(0, sizeof others, &others);
+#else
+  (void)processor;
+#endif
+}
+
 static void *work(void *argument) {
   worker *w = argument;
   for (unsigned round = 1;; round++) {
@@ -53,6 +82,7 @@ static void *work(void *argument) {
     while (atomic_load(&w->wanted) < round && now() < until)
       pause_cpu();
     if (atomic_load(&w->wanted) < round) {
+      keep_off(w->caller);
       pthread_mutex_lock(&lock);
       atomic_store(&w->asleep, 1);
       while (atomic_load(&w->wanted) < round)
@@ -87,6 +117,7 @@ static void parallel_memcpy(char *dst, const char *src, size_t size, int threads
   int sleepers = 0;
   for (int i = 0; i < threads - 1; i++) {
     worker *w = &workers[i];
+    w->caller = here();
     w->dst = dst + i * part, w->src = src + i * part, w->size = part;
     atomic_fetch_add(&w->wanted, 1);
     sleepers |= atomic_load(&w->asleep);

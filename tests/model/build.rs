@@ -48,9 +48,9 @@ fn main() {
         "streak.rs",
         "../../src/backend/host/streak.rs",
         &[
-            ("/// Jobs in a row before others are woken:", "/// The jobs of the process."),
+            ("/// How long jobs in a row take before others are woken:", "/// The jobs of the process."),
             ("/// When the last job ended, or when the rest ends;", "    /// Begins a job."),
-            ("    /// Whether there were enough jobs right before", "/// A child of a fork"),
+            ("    /// Whether the jobs right before this one took", "/// A child of a fork"),
         ],
     );
     take("stage.rs", "../../src/backend/host/transpose/stage.rs", &[("/// A power of two;", "impl Stage {")]);

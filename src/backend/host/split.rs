@@ -8,8 +8,8 @@ use super::walk::{Kernel, PerAxis, walk};
 use crate::layout::Axis;
 
 /// Bytes of the destination from which on a second thread pays for being woken, which takes as long as
-/// copying a megabyte: of plain copies, and of jobs that do more with each byte.
-pub const PARALLEL: [i64; 2] = [16 << 20, 4 << 20];
+/// copying two megabytes: of plain copies, and of jobs that do more with each byte.
+pub const PARALLEL: [i64; 2] = [4 << 20, 2 << 20];
 /// The same for threads that are awake anyway, of which two are worth it from there on.
 pub const AWAKE: i64 = 512 << 10;
 /// Bytes of a part: small enough to make up for threads that are not equally fast.

@@ -1,5 +1,5 @@
-//! Jobs that are too small for a thread to be woken, one right after the other: after many of them others help, which
-//! then are still awake when the next one comes; so they are right after a large job.
+//! Jobs that are too small for a thread to be woken, one right after the other: when they have taken some time together
+//! others help, which then are still awake when the next one comes; so they are right after a large job.
 //!
 //! All of it is a guess, in one atomic. Whoever finds another job under way works alone, and so does everybody for a
 //! while after others came late, for then somebody else needs the processors.
@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use super::threads::{SPIN, nanoseconds};
 
-/// Jobs in a row before others are woken: a wake-up can take as long as some of them, so that those who do a few at a
-/// time are better off without.
-const JOBS: u64 = 31;
+/// How long jobs in a row take before others are woken: some times as long as a wake-up, so that those who do a few at a
+/// time lose little, and those who do many have not lost much before.
+const ENOUGH: u64 = 31;
+/// What that is counted in, at least one for each job.
+const UNIT: Duration = Duration::from_micros(8);
 /// The longest wait at the end of a job for those who help.
 const LATE: Duration = Duration::from_micros(200);
 /// How many times as long as that nobody helps then.
@@ -20,11 +22,11 @@ const REST: u32 = 30;
 /// The jobs of the process.
 static LAST: Last = Last(AtomicU64::new(0));
 
-/// When the last job ended, or when the rest ends; in the low bits, how many jobs were in a row.
+/// When the last job ended, or when the rest ends; in the low bits, how long jobs in a row have taken.
 struct Last(AtomicU64);
 
 /// Values of the low bits.
-const COUNTS: u64 = JOBS + 1;
+const COUNTS: u64 = ENOUGH + 1;
 /// A job is under way.
 const BUSY: u64 = u64::MAX;
 /// Another one has come meanwhile.
@@ -33,9 +35,10 @@ const CONTENDED: u64 = BUSY - 1;
 /// One job, until it is dropped.
 pub struct Streak<'a> {
     last: &'a Last,
+    began: u64,
     /// When the one before ended, or when the rest ends.
     ended: u64,
-    /// Jobs in a row before it; None: it came while another one was under way.
+    /// How long those in a row before it took; None: it came while another one was under way.
     before: Option<u64>,
 }
 
@@ -45,12 +48,12 @@ impl Last {
         if last >= CONTENDED {
             // Unless it has just ended.
             let _ = self.0.compare_exchange(BUSY, CONTENDED, Ordering::Relaxed, Ordering::Relaxed);
-            return Streak { last: self, ended: 0, before: None };
+            return Streak { last: self, began: now, ended: 0, before: None };
         }
-        let (ended, jobs) = (last - last % COUNTS, last % COUNTS);
+        let (ended, took) = (last - last % COUNTS, last % COUNTS);
         // A rest ends in time to come.
         let is_close = now.wrapping_sub(ended) < nanos(SPIN);
-        Streak { last: self, ended, before: Some(if is_close { jobs } else { 0 }) }
+        Streak { last: self, began: now, ended, before: Some(if is_close { took } else { 0 }) }
     }
 }
 
@@ -60,14 +63,14 @@ impl Streak<'_> {
         LAST.begin(nanoseconds())
     }
 
-    /// Whether there were enough jobs right before this one.
+    /// Whether the jobs right before this one took long enough.
     pub fn is_long(&self) -> bool {
-        self.before == Some(JOBS)
+        self.before == Some(ENOUGH)
     }
 
     /// Takes notice of others that have helped, for whom the job waited so long at its end.
     pub fn helped(&mut self, waited: Duration) {
-        self.before = self.before.map(|_| JOBS);
+        self.before = self.before.map(|_| ENOUGH);
         if waited > LATE {
             self.rest(nanoseconds(), waited);
         }
@@ -83,8 +86,9 @@ impl Streak<'_> {
             self.rest(now, LATE);
         }
         let rests = self.ended > now;
-        let (time, jobs) = if rests { (self.ended, 0) } else { (now, (before + 1).min(JOBS)) };
-        self.last.0.store(time - time % COUNTS + jobs, Ordering::Relaxed);
+        let took = before + 1 + now.saturating_sub(self.began) / nanos(UNIT);
+        let (time, took) = if rests { (self.ended, 0) } else { (now, took.min(ENOUGH)) };
+        self.last.0.store(time - time % COUNTS + took, Ordering::Relaxed);
     }
 }
 
@@ -110,20 +114,23 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A job from then for a millisecond; `job` is what happens meanwhile. Whether others were to help.
+    /// A job from then for two of what jobs are counted in; `job` is what happens meanwhile. Whether others were to help.
     fn job(last: &Last, from: u64, job: impl FnOnce(&mut Streak<'_>)) -> bool {
         let mut streak = std::mem::ManuallyDrop::new(last.begin(from));
         let long = streak.is_long();
         job(&mut streak);
-        streak.end(from + SECOND / 1000);
+        streak.end(from + 2 * nanos(UNIT));
         long
     }
 
     /// Whether others were to help in each of so many jobs that follow each other by `gap`.
     fn jobs(last: &Last, from: u64, gap: u64, count: u64) -> Vec<bool> {
-        let at = |index| from + index * (SECOND / 1000 + gap);
+        let at = |index| from + index * (2 * nanos(UNIT) + gap);
         (0..count).map(|index| job(last, at(index), |_| ())).collect()
     }
+
+    /// So many of those take long enough together.
+    const JOBS: u64 = ENOUGH.div_ceil(3);
 
     #[test]
     fn others_help_after_many_jobs() {
@@ -131,6 +138,16 @@ mod tests {
         let expected: Vec<bool> = (0..JOBS + 3).map(|index| index >= JOBS).collect();
         assert_eq!(jobs(&last, SECOND, 1000, JOBS + 3), expected);
         assert_eq!(jobs(&last, 2 * SECOND, 1000, JOBS + 3), expected);
+    }
+
+    #[test]
+    fn others_help_after_a_long_job() {
+        let last = Last(AtomicU64::new(0));
+        let mut streak = std::mem::ManuallyDrop::new(last.begin(SECOND));
+        assert!(!streak.is_long());
+        let end = SECOND + ENOUGH * nanos(UNIT);
+        streak.end(end);
+        assert!(job(&last, end + 1000, |_| ()));
     }
 
     #[test]
@@ -143,7 +160,7 @@ mod tests {
     fn who_has_helped_is_awake() {
         let last = Last(AtomicU64::new(0));
         assert!(!job(&last, SECOND, |streak| streak.helped(Duration::ZERO)));
-        assert!(job(&last, SECOND + SECOND / 1000 + 1000, |_| ()));
+        assert!(job(&last, SECOND + 2 * nanos(UNIT) + 1000, |_| ()));
     }
 
     #[test]
@@ -163,7 +180,7 @@ mod tests {
         let meanwhile = |_: &mut Streak<'_>| assert_eq!(jobs(&last, 2 * SECOND, 1000, 8), [false; 8]);
         job(&last, 2 * SECOND, meanwhile);
         // The rest of what the longest wait would have cost.
-        assert_eq!(jobs(&last, 2 * SECOND + SECOND / 1000 + 1000, 1000, 4), [false; 4]);
+        assert_eq!(jobs(&last, 2 * SECOND + 2 * nanos(UNIT) + 1000, 1000, 4), [false; 4]);
         assert!(jobs(&last, 3 * SECOND, 1000, JOBS + 1).contains(&true));
     }
 }

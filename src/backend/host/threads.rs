@@ -18,6 +18,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::affinity::{self, Off};
+
 /// Runs `task(0)` to `task(tasks - 1)`, each once, on the calling thread and on at most `threads - 1`
 /// others, and returns when all are done: how long it has waited for others at the end. A panic of a task comes
 /// out here.
@@ -55,7 +57,7 @@ pub fn available() -> usize {
     const FIELD: u32 = 16;
     const MAX: usize = (1 << FIELD) - 1;
 
-    let processors = processors().min(MAX);
+    let processors = affinity::processors().min(MAX);
     if processors == 1 {
         return 1;
     }
@@ -71,21 +73,6 @@ pub fn available() -> usize {
     let found = now << (2 * FIELD) | (processors as u64) << FIELD | threads as u64;
     FOUND.store(found, Ordering::Relaxed);
     threads
-}
-
-/// Processors that the calling thread may run on; very many: unknown.
-fn processors() -> usize {
-    #[cfg(target_os = "linux")]
-    {
-        // SAFETY: a set of bits, as large as is said, which the call fills.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            if libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0 {
-                return (libc::CPU_COUNT(&set) as usize).max(1);
-            }
-        }
-    }
-    usize::MAX
 }
 
 /// Since some time.
@@ -149,6 +136,8 @@ struct Job {
     id: u64,
     /// The caller's, and only as long as the job is in the list.
     task: Task,
+    /// Where the caller ran when the job came.
+    processor: i32,
     /// The task that is handed out next.
     next: usize,
     tasks: usize,
@@ -156,6 +145,14 @@ struct Job {
     helpers: usize,
     max_helpers: usize,
     panic: Option<Panic>,
+}
+
+/// A task, and what is said of its job.
+struct Picked {
+    id: u64,
+    task: Task,
+    index: usize,
+    processor: i32,
 }
 
 impl Job {
@@ -179,12 +176,17 @@ impl State {
     }
 
     /// A task for a worker: of the job that has the fewest.
-    fn pick(&mut self) -> Option<(u64, Task, usize)> {
+    fn pick(&mut self) -> Option<Picked> {
         let open = self.jobs.iter_mut().filter(|job| job.places() > 0);
         let job = open.min_by_key(|job| job.helpers)?;
         let index = job.take()?;
         job.helpers += 1;
-        Some((job.id, job.task, index))
+        Some(Picked { id: job.id, task: job.task, index, processor: job.processor })
+    }
+
+    /// How many more workers all jobs could use now.
+    fn places(&self) -> usize {
+        self.jobs.iter().map(Job::places).sum()
     }
 
     /// Counts the sleepers off that are to be woken now.
@@ -192,8 +194,7 @@ impl State {
         if self.sleeping == 0 {
             return 0;
         }
-        let places: usize = self.jobs.iter().map(Job::places).sum();
-        let calls = places.saturating_sub(self.spinning + self.called).min(self.sleeping).min(CALLS);
+        let calls = self.places().saturating_sub(self.spinning + self.called).min(self.sleeping).min(CALLS);
         self.sleeping -= calls;
         self.called += calls;
         calls
@@ -233,6 +234,7 @@ impl Pool {
         // job; this function takes the job off the list when no task is left and nobody runs one, and
         // returns after that only: from here to there, nothing unwinds.
         let task: Task = unsafe { std::mem::transmute(task) };
+        let processor = affinity::processor();
         let mut state = self.lock();
         if state.jobs.try_reserve(1).is_err() {
             drop(state);
@@ -242,7 +244,8 @@ impl Pool {
         state.last_id += 1;
         let id = state.last_id;
         // The first task is the caller's.
-        state.jobs.push(Job { id, task, next: 1, tasks, helpers: 0, max_helpers: helpers, panic: None });
+        let (next, max_helpers) = (1, helpers);
+        state.jobs.push(Job { id, task, processor, next, tasks, helpers: 0, max_helpers, panic: None });
         self.changes.0.fetch_add(1, Ordering::Relaxed);
         let calls = state.call();
         drop(state);
@@ -310,7 +313,7 @@ impl Pool {
     fn perform<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
-        (id, task, index): (u64, Task, usize),
+        Picked { id, task, index, .. }: Picked,
     ) -> MutexGuard<'a, State> {
         let calls = state.call();
         drop(state);
@@ -356,9 +359,12 @@ impl Pool {
     /// What a worker does all its life.
     fn work(&self) -> ! {
         let mut since = Instant::now();
-        let mut state = self.lock();
+        // Where the caller of its last job was.
+        let mut last = None;
+        let mut state = self.move_away();
         loop {
             if let Some(picked) = state.pick() {
+                last = Some(picked.processor);
                 state = self.perform(state, picked);
                 since = Instant::now();
             } else if since.elapsed() < SPIN {
@@ -366,12 +372,33 @@ impl Pool {
                 state = self.spin(state, || since.elapsed() < SPIN);
                 state.spinning -= 1;
             } else {
-                state.sleeping += 1;
-                let asleep = |state: &mut State| state.called == 0;
-                state = self.work.wait_while(state, asleep).unwrap_or_else(PoisonError::into_inner);
-                state.called -= 1;
+                drop(state);
+                let off = last.and_then(Off::processor);
+                state = self.lock();
+                // Nothing has come meanwhile.
+                if state.places() == 0 {
+                    state.sleeping += 1;
+                    let asleep = |state: &mut State| state.called == 0;
+                    state = self.work.wait_while(state, asleep).unwrap_or_else(PoisonError::into_inner);
+                    state.called -= 1;
+                }
+                drop(state);
+                drop(off);
+                state = self.move_away();
             }
         }
+    }
+
+    /// Where a caller runs another thread only takes its time.
+    fn move_away(&self) -> MutexGuard<'_, State> {
+        let here = affinity::processor();
+        let state = self.lock();
+        if here < 0 || state.jobs.iter().all(|job| job.processor != here) {
+            return state;
+        }
+        drop(state);
+        drop(Off::processor(here));
+        self.lock()
     }
 }
 
@@ -818,5 +845,55 @@ mod tests {
         });
         assert_eq!(restricted.join().unwrap(), 1);
         assert_eq!(available(), all);
+    }
+
+    /// In a pool that no other test has jobs in, with one worker.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn nobody_sleeps_where_a_caller_would_wake_it() {
+        static POOL: Pool = Pool::new();
+        static WORKER: AtomicUsize = AtomicUsize::new(0);
+        POOL.lock().workers = 1;
+        thread::spawn(|| {
+            // SAFETY: it takes nothing.
+            WORKER.store(unsafe { libc::gettid() } as usize, Ordering::Relaxed);
+            POOL.work()
+        });
+        // Of a thread, 0: the calling one.
+        let processors = |thread: usize| {
+            // SAFETY: a set of bits, which the call fills.
+            let set = unsafe {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                assert_eq!(libc::sched_getaffinity(thread as i32, size_of_val(&set), &mut set), 0);
+                set
+            };
+            let mut all = 0..libc::CPU_SETSIZE as usize;
+            // SAFETY: within the set.
+            all.by_ref().filter(|index| unsafe { libc::CPU_ISSET(*index, &set) }).collect::<Vec<_>>()
+        };
+        let mine = processors(0);
+        for here in mine.iter().cycle().take(4) {
+            // SAFETY: a set of bits, of this thread.
+            unsafe {
+                let mut one: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(*here, &mut one);
+                assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &one), 0);
+            }
+            let met = AtomicUsize::new(0);
+            POOL.run(1, 2, &|_| {
+                met.fetch_add(1, Ordering::Relaxed);
+                while met.load(Ordering::Relaxed) < 2 {
+                    thread::yield_now();
+                }
+                // SAFETY: it takes nothing.
+                let this = unsafe { libc::gettid() } as usize;
+                assert!(this != WORKER.load(Ordering::Relaxed) || processors(0) == mine, "while it works");
+            });
+            while POOL.lock().sleeping == 0 {
+                thread::yield_now();
+            }
+            let others = mine.iter().filter(|one| *one != here || mine.len() == 1).copied();
+            assert_eq!(processors(WORKER.load(Ordering::Relaxed)), others.collect::<Vec<_>>());
+        }
     }
 }

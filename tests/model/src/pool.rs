@@ -9,6 +9,7 @@ use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use shuttle::sync::{Mutex, MutexGuard};
 
 use super::executions;
+use affinity::Off;
 use clock::{Duration, Instant};
 use closing::Condvar;
 
@@ -78,6 +79,29 @@ mod closing {
                 guard = self.0.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner);
             }
             Ok(guard)
+        }
+    }
+}
+
+/// Two processors, of which threads move to the other as the scheduler likes.
+mod affinity {
+    use shuttle::rand::Rng;
+
+    pub fn processor() -> i32 {
+        shuttle::rand::thread_rng().gen_range(0..2)
+    }
+
+    pub struct Off;
+
+    impl Off {
+        pub fn processor(_: i32) -> Option<Off> {
+            Some(Off)
+        }
+    }
+
+    impl Drop for Off {
+        fn drop(&mut self) {
+            shuttle::thread::yield_now();
         }
     }
 }
