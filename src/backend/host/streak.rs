@@ -17,7 +17,7 @@ const UNIT: Duration = Duration::from_micros(8);
 /// The longest wait at the end of a job for those who help.
 const LATE: Duration = Duration::from_micros(200);
 /// How many times as long as that nobody helps then.
-const REST: u32 = 30;
+const REST: u32 = 10;
 
 /// The jobs of the process.
 static LAST: Last = Last(AtomicU64::new(0));
