@@ -215,7 +215,8 @@ pub unsafe fn in_order(
     let far = AHEAD << u32::from(further);
     let (asks, through) = (asks(step), through());
     // Longer turns are better where nothing is asked for. Of elements far from each other a turn still is some lines.
-    let some = (chunk(step.unsigned_abs(), size) << u32::from(!asks)).max(3 * LINE / size);
+    let longer = u32::from(!asks) + u32::from(!asks && casts && size < read && step != read as isize);
+    let some = (chunk(step.unsigned_abs(), size) << longer).max(3 * LINE / size);
     // And so that the first, which ends where a line does, has one.
     let some = if picks { (some / 2).max(2 * LINE / size) } else { some };
     let follow = next == (n * size) as isize;
