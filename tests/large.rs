@@ -268,7 +268,7 @@ fn streamed_casts() {
     let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
     let mut random = Random(10);
     for (rows, from, to, lead) in CASES {
-        let columns = BYTES / to / rows + random.below(64);
+        let columns = BYTES / from.max(to) / rows + random.below(64);
         let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
         let mut source = vec![0; rows * columns * from];
         for (element, value) in source.chunks_exact_mut(from).zip(noise.iter().cycle()) {
@@ -641,8 +641,8 @@ fn streamed_steps() {
     ];
     for (from, to, step, skip, rows) in CASES {
         let long = 4200 + random.below(3000);
-        let rows = if rows == 0 { BYTES / long } else { rows };
-        let columns = (BYTES / to).div_ceil(rows) + random.below(5);
+        let rows = if rows == 0 { BYTES / from.max(to) * to / long } else { rows };
+        let columns = (BYTES / from.max(to)).div_ceil(rows) + random.below(5);
         let wide = columns * step.unsigned_abs() as usize;
         let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
         let mut source = vec![0; rows * skip * wide * from];

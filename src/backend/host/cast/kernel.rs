@@ -40,7 +40,9 @@ impl CastKernel {
         let isa = Isa::get();
         let (source_size, destination_size) = caster.sizes();
         let in_bytes = from_bits.is_none() && to_bits.is_none();
-        let streams = in_bytes && stream::pays(elements.saturating_mul(destination_size));
+        // What is read takes the caches from what is written.
+        let larger = source_size.max(destination_size);
+        let streams = in_bytes && stream::pays(elements.saturating_mul(larger));
         CastKernel {
             sides,
             caster,
