@@ -69,7 +69,7 @@ real! {
     i64 => i64, v => v;
     u8 => i32, v => v.into();
     u16 => i32, v => v.into();
-    u32 => i64, v => v.into();
+    u32 => u32, v => v;
     u64 => u64, v => v;
     F16 => f32, v => v.widen();
     Bf16 => f32, v => v.widen();
@@ -141,7 +141,7 @@ macro_rules! narrow_float {
 
 macro_rules! integers {
     ($($type:ty, through $through:ty;)*) => {$(
-        narrow_integer! { $type: i32 i64 u64 }
+        narrow_integer! { $type: i32 i64 u32 u64 }
         narrow_float! { $type, through $through: f32 f64 }
     )*};
 }
@@ -154,6 +154,7 @@ integers! {
 narrow! { Bool, S:
     i32, v => Bool((v != 0).into());
     i64, v => Bool((v != 0).into());
+    u32, v => Bool((v != 0).into());
     u64, v => Bool((v != 0).into());
     f32, v => Bool((v != 0.0).into());
     f64, v => Bool((v != 0.0).into());
@@ -162,6 +163,7 @@ narrow! { Bool, S:
 narrow! { f32, S:
     i32, v => v as f32;
     i64, v => v as f32;
+    u32, v => v as f32;
     u64, v => v as f32;
     f32, v => if S { finite_f32(v) } else { v };
     f64, v => if S { finite_f32(v as f32) } else { v as f32 };
@@ -170,16 +172,27 @@ narrow! { f32, S:
 narrow! { f64, S:
     i32, v => v.into();
     i64, v => v as f64;
+    u32, v => v.into();
     u64, v => v as f64;
     f32, v => if S { finite_f64(v.into()) } else { v.into() };
     f64, v => if S { finite_f64(v) } else { v };
 }
 
 narrow! { Odd, S:
-    i32, v => Odd(round_to_odd(v.into()));
+    // Cut to a multiple of 256, an odd one where any was lost: exact in float32, whatever the sign.
+    i32, v => {
+        let cut = v & !0xff;
+        let odd = cut | i32::from(v != cut) << 8;
+        Odd(if v.unsigned_abs() < 1 << 24 { v } else { odd } as f32)
+    };
     i64, v => {
         let magnitude = odd_to_53_bits(v.unsigned_abs()) as f64;
         Odd(round_to_odd(if v < 0 { -magnitude } else { magnitude }))
+    };
+    u32, v => {
+        let cut = v & !0xff;
+        let odd = cut | u32::from(v != cut) << 8;
+        Odd(if v < 1 << 24 { v } else { odd } as f32)
     };
     u64, v => Odd(round_to_odd(odd_to_53_bits(v) as f64));
     f32, v => Odd(v);
@@ -189,6 +202,7 @@ narrow! { Odd, S:
 narrow! { Bf16, S:
     i32, v => Bf16::round::<S>(<Odd as Narrow<i32>>::narrow::<S>(v).0);
     i64, v => Bf16::round::<S>(<Odd as Narrow<i64>>::narrow::<S>(v).0);
+    u32, v => Bf16::round::<S>(<Odd as Narrow<u32>>::narrow::<S>(v).0);
     u64, v => Bf16::round::<S>(<Odd as Narrow<u64>>::narrow::<S>(v).0);
     f32, v => Bf16::round::<S>(v);
     f64, v => Bf16::round::<S>(round_to_odd(v));
@@ -198,6 +212,7 @@ narrow! { Bf16, S:
 narrow! { F16, S:
     i32, v => F16::round::<S>(v as f32);
     i64, v => F16::round::<S>(v as f32);
+    u32, v => F16::round::<S>(v as f32);
     u64, v => F16::round::<S>(v as f32);
     f32, v => F16::round::<S>(v);
     f64, v => F16::round::<S>(round_to_odd(v));
@@ -245,8 +260,8 @@ macro_rules! same_mixed {
     )*};
 }
 
-same_integers! { i32: i32 i64 u64; i64: i32 i64 u64; u64: i32 i64 u64; }
-same_mixed! { i32 i64 u64 }
+same_integers! { i32: i32 i64 u32 u64; i64: i32 i64 u32 u64; u32: i32 i64 u32 u64; u64: i32 i64 u32 u64; }
+same_mixed! { i32 i64 u32 u64 }
 same! {
     f32, f32: x y => x == y || x.is_nan() && y.is_nan();
     f32, f64: x y => f64::from(x) == y || x.is_nan() && y.is_nan();
@@ -274,6 +289,32 @@ unsafe fn row<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
     in_blocks(n, |index| unsafe {
         let value = source.cast::<S>().add(index).read_unaligned();
         destination.cast::<D>().add(index).write_unaligned(D::narrow::<SATURATE>(value.widen()));
+    });
+}
+
+/// Makes complex numbers of their real parts.
+///
+/// # Safety
+/// `n` parts that follow each other are readable, and as many numbers writable.
+#[inline(always)]
+unsafe fn pair<P: Copy + Default>(parts: *const u8, numbers: *mut u8, n: usize) {
+    // SAFETY: index stays below n.
+    in_blocks(n, |index| unsafe {
+        let part = parts.cast::<P>().add(index).read_unaligned();
+        numbers.cast::<[P; 2]>().add(index).write_unaligned([part, P::default()]);
+    });
+}
+
+/// Takes one part of complex numbers, real or imaginary as that of the first is.
+///
+/// # Safety
+/// `n` parts, two apart, are readable, and as many that follow each other writable.
+#[inline(always)]
+unsafe fn part<P: Copy>(numbers: *const u8, parts: *mut u8, n: usize) {
+    // SAFETY: index stays below n.
+    in_blocks(n, |index| unsafe {
+        let part = numbers.cast::<P>().add(2 * index).read_unaligned();
+        parts.cast::<P>().add(index).write_unaligned(part);
     });
 }
 
@@ -365,6 +406,10 @@ struct Compiled {
     /// By format; the second table saturates.
     encode: [[EncodeFn; FORMATS]; 2],
     decode: [DecodeFn; FORMATS],
+    /// Real parts of 4 and 8 bytes to complex numbers, whose imaginary parts are 0.
+    pair: [RowFn; 2],
+    /// Every second part of those sizes.
+    part: [RowFn; 2],
 }
 
 impl Compiled {
@@ -419,10 +464,28 @@ macro_rules! compiled {
                 unsafe { $($decode)::+::<FORMAT>(codes, values) }
             }
 
+            /// # Safety
+            /// As [`super::pair`]; the processor has the instructions.
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn pair<P: Copy + Default>(parts: *const u8, numbers: *mut u8, n: usize) {
+                // SAFETY: as the caller says.
+                unsafe { super::pair::<P>(parts, numbers, n) }
+            }
+
+            /// # Safety
+            /// As [`super::part`]; the processor has the instructions.
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn part<P: Copy>(numbers: *const u8, parts: *mut u8, n: usize) {
+                // SAFETY: as the caller says.
+                unsafe { super::part::<P>(numbers, parts, n) }
+            }
+
             pub static COMPILED: Compiled = Compiled {
                 rows: [with_reals!(row_table false), with_reals!(row_table true)],
                 encode: [with_formats!(encode_table false), with_formats!(encode_table true)],
                 decode: with_formats!(decode_table),
+                pair: [pair::<u32>, pair::<u64>],
+                part: [part::<u32>, part::<u64>],
             }$(.$with())?;
         }
     };
@@ -548,9 +611,11 @@ pub struct Caster {
     /// Bytes of an element on each side; of a code, 1.
     source_size: usize,
     destination_size: usize,
-    /// Whether the source, or the destination, is complex and the other is not.
-    from_complex: bool,
-    to_complex: bool,
+    /// Where the source, or the destination, is complex and the other is not.
+    from_complex: Option<RowFn>,
+    to_complex: Option<RowFn>,
+    /// Whether those have equal parts.
+    same_part: bool,
     /// The index of a complex source's parts, for comparing with 0.
     part: usize,
     to_bool: bool,
@@ -583,8 +648,9 @@ impl Caster {
             encode: encode.zip(decode(to_real)),
             source_size: size(from),
             destination_size: size(to),
-            from_complex: from.complex_part().is_some(),
-            to_complex: to.complex_part().is_some(),
+            from_complex: from.complex_part().map(|_| compiled.part[usize::from(size(from) == 16)]),
+            to_complex: to.complex_part().map(|_| compiled.pair[usize::from(size(to) == 16)]),
+            same_part: from_real == to_real,
             part: source,
             to_bool: to == Scalar::Bool,
             exact,
@@ -598,7 +664,10 @@ impl Caster {
 
     /// Whether it needs no buffers: both types are real, and of more than 8 bits or integers.
     pub fn is_plain(&self) -> bool {
-        self.decode.is_none() && self.encode.is_none() && !self.from_complex && !self.to_complex
+        self.decode.is_none()
+            && self.encode.is_none()
+            && self.from_complex.is_none()
+            && self.to_complex.is_none()
     }
 
     /// Casts `n` elements that follow each other on both sides. False: a value was lost where none may
@@ -650,10 +719,13 @@ impl Caster {
                     decode(std::slice::from_raw_parts(source, n), &mut decoded[..n]);
                     (decoded.as_ptr().cast(), size_of::<f32>())
                 }
-                None if self.from_complex => {
-                    (parts.of(source, self.source_size, n).cast_const(), self.source_size / 2)
-                }
-                None => (source, self.source_size),
+                None => match self.from_complex {
+                    Some(part) => {
+                        part(source, parts.start(), n);
+                        (parts.start().cast_const(), self.source_size / 2)
+                    }
+                    None => (source, self.source_size),
+                },
             };
             let kept = if let Some((encode, decode)) = self.encode {
                 let codes = std::slice::from_raw_parts_mut(destination, n);
@@ -664,17 +736,19 @@ impl Caster {
                     (self.same)(reals, size as isize, odd.as_ptr().cast(), size_of::<f32>() as isize, n)
                 }
             } else {
-                if self.to_complex {
-                    let mut parts = Parts::new();
-                    (self.row)(reals, parts.start(), n);
-                    parts.to(destination, self.destination_size, n);
-                } else {
-                    (self.row)(reals, destination, n);
+                match self.to_complex {
+                    Some(pair) if self.same_part => pair(reals, destination, n),
+                    Some(pair) => {
+                        let mut parts = Parts::new();
+                        (self.row)(reals, parts.start(), n);
+                        pair(parts.start(), destination, n);
+                    }
+                    None => (self.row)(reals, destination, n),
                 }
                 let step = self.destination_size as isize;
                 !self.exact || (self.same)(reals, size as isize, destination, step, n)
             };
-            kept && (!self.from_complex || self.mind_imaginary(source, destination, n))
+            kept && self.from_complex.is_none_or(|part| self.mind_imaginary(part, source, destination, n))
         }
     }
 
@@ -682,14 +756,15 @@ impl Caster {
     ///
     /// # Safety
     /// As [`Caster::chunk`].
-    unsafe fn mind_imaginary(&self, source: *const u8, destination: *mut u8, n: usize) -> bool {
+    unsafe fn mind_imaginary(&self, part: RowFn, source: *const u8, destination: *mut u8, n: usize) -> bool {
         let zero = 0i8;
         // SAFETY: as the caller says; a step of 0 reads the one zero again and again.
         unsafe {
             let imaginary = source.add(self.source_size / 2);
             if self.to_bool {
                 let (mut parts, mut truths) = (Parts::new(), [0u8; CHUNK]);
-                (self.truth)(parts.of(imaginary, self.source_size, n), truths.as_mut_ptr(), n);
+                part(imaginary, parts.start(), n);
+                (self.truth)(parts.start(), truths.as_mut_ptr(), n);
                 for (truth, imaginary) in
                     std::slice::from_raw_parts_mut(destination, n).iter_mut().zip(truths)
                 {
@@ -712,50 +787,5 @@ impl Parts {
 
     fn start(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
-    }
-
-    /// Reads a part of each of `n` numbers of `size` bytes, from that of the first on.
-    ///
-    /// # Safety
-    /// They are readable, and no more than [`CHUNK`].
-    unsafe fn of(&mut self, first: *const u8, size: usize, n: usize) -> *mut u8 {
-        let to = self.start();
-        macro_rules! each {
-            ($part:ty) => {
-                for index in 0..n {
-                    // SAFETY: the caller's.
-                    unsafe {
-                        let part = first.cast::<$part>().add(2 * index).read_unaligned();
-                        to.cast::<$part>().add(index).write(part);
-                    }
-                }
-            };
-        }
-        if size == 8 {
-            each!(u32)
-        } else {
-            each!(u64)
-        }
-        to
-    }
-
-    /// Writes `n` numbers of `size` bytes that have these real parts, and no imaginary ones.
-    ///
-    /// # Safety
-    /// They are writable, and no more than have been put here.
-    unsafe fn to(&mut self, numbers: *mut u8, size: usize, n: usize) {
-        let from = self.start();
-        macro_rules! each {
-            ($part:ty) => {
-                for index in 0..n {
-                    // SAFETY: the caller's.
-                    unsafe {
-                        let part = from.cast::<$part>().add(index).read();
-                        numbers.cast::<[$part; 2]>().add(index).write_unaligned([part, 0]);
-                    }
-                }
-            };
-        }
-        if size == 8 { each!(u32) } else { each!(u64) }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{BLOCK, Bf16, Compiled, F16 as Half, Float, SMALL, each_range};
+use super::{BLOCK, Bf16, Bool, Compiled, F16 as Half, Float, ODD, Odd, SMALL, each_range, row};
 use crate::dtype::Scalar;
 
 const U8: usize = Scalar::Uint8 as usize;
@@ -12,6 +12,19 @@ const BF16: usize = Scalar::Bfloat16 as usize;
 const F32: usize = Scalar::Float32 as usize;
 const F64: usize = Scalar::Float64 as usize;
 const I32: usize = Scalar::Int32 as usize;
+/// Types by the names of their [`Scalar`].
+mod types {
+    pub type Bool = super::Bool;
+    pub type Int8 = i8;
+    pub type Int16 = i16;
+    pub type Int32 = i32;
+    pub type Int64 = i64;
+    pub type Uint8 = u8;
+    pub type Uint16 = u16;
+    pub type Uint32 = u32;
+    pub type Uint64 = u64;
+}
+
 /// The largest finite float16.
 const F16_LARGEST: f32 = 65504.0;
 
@@ -23,13 +36,19 @@ impl Compiled {
         self.rows[0][F16][F32] = widen;
         self.rows[0][F32][F16] = round::<false>;
         self.rows[1][F32][F16] = round::<true>;
+        self.rows[0][F64][F16] = doubles_avx2::to_f16::<false>;
+        self.rows[1][F64][F16] = doubles_avx2::to_f16::<true>;
+        self.rows[0][F64][BF16] = doubles_avx2::to_bf16::<false>;
+        self.rows[1][F64][BF16] = doubles_avx2::to_bf16::<true>;
+        self.rows[0][F64][ODD] = doubles_avx2::to_odd;
+        self.rows[1][F64][ODD] = doubles_avx2::to_odd;
         self
     }
 
     /// The same for AVX-512, with AVX2's where vectors of 64 bytes are no faster, and slower to memory.
     pub(super) const fn with_avx512(self) -> Compiled {
-        use super::avx2::row;
-        let mut compiled = self.with_avx2();
+        use super::avx2::{COMPILED, row};
+        let mut compiled = Compiled { pair: COMPILED.pair, part: COMPILED.part, ..self.with_avx2() };
         compiled.rows[0][F32][I32] = row::<f32, i32, false>;
         compiled.rows[1][F32][I32] = row::<f32, i32, true>;
         compiled.rows[0][I32][F32] = row::<i32, f32, false>;
@@ -42,6 +61,26 @@ impl Compiled {
         compiled.rows[1][F32][F16] = round_wide::<true>;
         compiled.rows[0][F32][BF16] = to_bf16::<false>;
         compiled.rows[1][F32][BF16] = to_bf16::<true>;
+        compiled.rows[0][F64][F16] = doubles_avx512::to_f16::<false>;
+        compiled.rows[1][F64][F16] = doubles_avx512::to_f16::<true>;
+        compiled.rows[0][F64][BF16] = doubles_avx512::to_bf16::<false>;
+        compiled.rows[1][F64][BF16] = doubles_avx512::to_bf16::<true>;
+        compiled.rows[0][F64][ODD] = doubles_avx512::to_odd;
+        compiled.rows[1][F64][ODD] = doubles_avx512::to_odd;
+        // Integers that are cut, which to memory take 1.1 to 1.6 times as long by vectors of 64 bytes.
+        macro_rules! cut {
+            ($($from:ident: $($to:ident)*;)*) => {
+                $($(compiled.rows[0][Scalar::$from as usize][Scalar::$to as usize] = row::<types::$from, types::$to, false>;)*)*
+            };
+        }
+        cut! {
+            Int16: Bool Int8 Uint8;
+            Uint16: Bool Int8 Uint8;
+            Int32: Int16 Uint16;
+            Uint32: Int16 Uint16;
+            Int64: Int32 Uint32;
+            Uint64: Int32 Uint32;
+        }
         compiled
     }
 }
@@ -49,11 +88,201 @@ impl Compiled {
 /// AVX-512's for [`Memory::Deep`], where a vector of float64 becomes float32 in half the time of two.
 pub(super) static DEEP: Compiled = {
     use super::avx512::{COMPILED, row};
-    let mut compiled = Compiled { rows: COMPILED.rows, encode: COMPILED.encode, decode: COMPILED.decode };
+    let mut compiled = Compiled { rows: COMPILED.rows, ..COMPILED };
     compiled.rows[0][F64][F32] = row::<f64, f32, false>;
     compiled.rows[1][F64][F32] = row::<f64, f32, true>;
     compiled
 };
+
+/// Eight float64 from there on as float32, rounded to odd as [`super::float::round_to_odd`] does.
+///
+/// # Safety
+/// They are readable.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn odd_avx2(source: *const u8) -> __m256i {
+    macro_rules! four {
+        ($at:expr) => {{
+            // SAFETY: the caller's.
+            let values = unsafe { _mm256_loadu_pd(source.add($at).cast()) };
+            let nearest = _mm256_cvtpd_ps(values);
+            let back = _mm256_cvtps_pd(nearest);
+            let sign = _mm256_set1_pd(-0.0);
+            // All bits of those that rounding took away from zero: to add is to step back.
+            let away =
+                _mm256_cmp_pd::<_CMP_GT_OQ>(_mm256_andnot_pd(sign, back), _mm256_andnot_pd(sign, values));
+            let lost = _mm256_cmp_pd::<_CMP_NEQ_OQ>(back, values);
+            let cut = _mm_add_epi32(_mm_castps_si128(nearest), upper_halves(away));
+            _mm_or_si128(cut, _mm_and_si128(upper_halves(lost), _mm_set1_epi32(1)))
+        }};
+    }
+    _mm256_set_m128i(four!(32), four!(0))
+}
+
+/// Eight float64 from there on as what becomes the same float16 as them: cut off where float32 ends, with the last bit set
+/// where anything was lost. What float32 has no more normal numbers for is nothing to float16 anyway, and a NaN whose bits
+/// are cut is one by that last bit.
+///
+/// # Safety
+/// They are readable.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn sticky_avx2(source: *const u8) -> __m256i {
+    macro_rules! four {
+        ($at:expr) => {{
+            // SAFETY: the caller's.
+            let values = unsafe { _mm256_loadu_pd(source.add($at).cast()) };
+            // The second operand is the result where one is NaN.
+            let values = _mm256_min_pd(_mm256_set1_pd(F16_BEYOND), values);
+            let bits = _mm256_castpd_si256(_mm256_max_pd(_mm256_set1_pd(-F16_BEYOND), values));
+            let beyond = _mm256_set1_epi64x(BEYOND_FLOAT32);
+            let cut = _mm256_andnot_si256(beyond, bits);
+            let exact = _mm256_cmpeq_epi64(_mm256_and_si256(bits, beyond), _mm256_setzero_si256());
+            let floats = _mm_castps_si128(_mm256_cvtpd_ps(_mm256_castsi256_pd(cut)));
+            let lost = _mm_andnot_si128(upper_halves(_mm256_castsi256_pd(exact)), _mm_set1_epi32(1));
+            _mm_or_si128(floats, lost)
+        }};
+    }
+    _mm256_set_m128i(four!(32), four!(0))
+}
+
+/// A power of two that is no float16 any more.
+const F16_BEYOND: f64 = 131072.0;
+/// The bits of a float64's fraction that a float32 has no room for.
+const BEYOND_FLOAT32: i64 = (1 << 29) - 1;
+
+/// The same with AVX-512.
+///
+/// # Safety
+/// As [`sticky_avx2`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+unsafe fn sticky_avx512(source: *const u8) -> __m256i {
+    // SAFETY: the caller's.
+    let values = unsafe { _mm512_loadu_pd(source.cast()) };
+    let cut =
+        _mm256_castps_si256(_mm512_cvt_roundpd_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(values));
+    let lost = _mm512_test_epi64_mask(_mm512_castpd_si512(values), _mm512_set1_epi64(BEYOND_FLOAT32));
+    _mm256_mask_or_epi32(cut, lost, cut, _mm256_set1_epi32(1))
+}
+
+/// Of four numbers of 64 bits the upper 32.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn upper_halves(values: __m256d) -> __m128i {
+    let (low, high) = (_mm256_castpd256_pd128(values), _mm256_extractf128_pd::<1>(values));
+    _mm_castps_si128(_mm_shuffle_ps::<0b11_01_11_01>(_mm_castpd_ps(low), _mm_castpd_ps(high)))
+}
+
+/// The same with AVX-512, which cuts by itself.
+///
+/// # Safety
+/// As [`odd_avx2`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+unsafe fn odd_avx512(source: *const u8) -> __m256i {
+    // SAFETY: the caller's.
+    let values = unsafe { _mm512_loadu_pd(source.cast()) };
+    let cut = _mm512_cvt_roundpd_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(values);
+    let lost = _mm512_cmp_pd_mask::<_CMP_NEQ_OQ>(_mm512_cvtps_pd(cut), values);
+    let bits = _mm256_castps_si256(cut);
+    _mm256_mask_or_epi32(bits, lost, bits, _mm256_set1_epi32(1))
+}
+
+/// Float64 to smaller floats, by float32 rounded to odd.
+macro_rules! doubles {
+    ($name:ident $feature:literal $odd:ident $sticky:ident) => {
+        mod $name {
+            use super::*;
+
+            /// # Safety
+            /// As [`row`] of float64 to float16; the processor has the instructions.
+            #[target_feature(enable = $feature)]
+            pub unsafe fn to_f16<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
+                if n < BLOCK {
+                    // SAFETY: the caller's.
+                    return unsafe { row::<f64, Half, SATURATE>(source, destination, n) };
+                }
+                each_range(n, n, |start, end| {
+                    for index in (start..end).step_by(8) {
+                        // SAFETY: a range is of whole blocks within n.
+                        unsafe {
+                            let mut values = _mm256_castsi256_ps($sticky(source.add(8 * index)));
+                            if SATURATE {
+                                // The second operand is the result where one is NaN.
+                                values = _mm256_min_ps(_mm256_set1_ps(F16_LARGEST), values);
+                                values = _mm256_max_ps(_mm256_set1_ps(-F16_LARGEST), values);
+                            }
+                            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values);
+                            _mm_storeu_si128(destination.add(2 * index).cast(), halves);
+                        }
+                    }
+                });
+            }
+
+            /// # Safety
+            /// As [`row`] of float64 to bfloat16; the processor has the instructions.
+            #[target_feature(enable = $feature)]
+            pub unsafe fn to_bf16<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
+                if n < BLOCK {
+                    // SAFETY: the caller's.
+                    return unsafe { row::<f64, Bf16, SATURATE>(source, destination, n) };
+                }
+                each_range(n, n, |start, end| {
+                    for index in (start..end).step_by(8) {
+                        // SAFETY: a range is of whole blocks within n.
+                        unsafe {
+                            let rounded = eight_bf16::<SATURATE>($odd(source.add(8 * index)));
+                            _mm_storeu_si128(destination.add(2 * index).cast(), rounded);
+                        }
+                    }
+                });
+            }
+
+            /// # Safety
+            /// As [`row`] of float64 to [`Odd`]; the processor has the instructions.
+            #[target_feature(enable = $feature)]
+            pub unsafe fn to_odd(source: *const u8, destination: *mut u8, n: usize) {
+                if n < BLOCK {
+                    // SAFETY: the caller's.
+                    return unsafe { row::<f64, Odd, false>(source, destination, n) };
+                }
+                each_range(n, n, |start, end| {
+                    for index in (start..end).step_by(8) {
+                        // SAFETY: a range is of whole blocks within n.
+                        unsafe {
+                            _mm256_storeu_si256(
+                                destination.add(4 * index).cast(),
+                                $odd(source.add(8 * index)),
+                            );
+                        }
+                    }
+                });
+            }
+        }
+    };
+}
+
+doubles! { doubles_avx2 "avx2,f16c" odd_avx2 sticky_avx2 }
+doubles! { doubles_avx512 "avx2,f16c,avx512f,avx512vl" odd_avx512 sticky_avx512 }
+
+/// [`Bf16::round`] of eight.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn eight_bf16<const SATURATE: bool>(bits: __m256i) -> __m128i {
+    let upper = _mm256_srli_epi32::<16>(bits);
+    let sign = _mm256_and_si256(upper, _mm256_set1_epi32(0x8000));
+    let half = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(upper, _mm256_set1_epi32(1)));
+    let mut rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
+    if SATURATE {
+        rounded = _mm256_min_epu32(rounded, _mm256_or_si256(sign, _mm256_set1_epi32(0x7f7f)));
+    }
+    let nan = _mm256_or_si256(sign, _mm256_set1_epi32(0x7fc0));
+    let values = _mm256_castsi256_ps(bits);
+    let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
+    let rounded = _mm256_blendv_epi8(rounded, nan, is_nan);
+    _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256::<1>(rounded))
+}
 
 /// # Safety
 /// As [`super::row`] of float16 to float32; the processor has the instructions.
@@ -294,6 +523,90 @@ fn halves<const FORMAT: usize>(codes: __m128i) -> __m256i {
 mod tests {
     use super::*;
     use crate::backend::host::isa::Isa;
+
+    /// What a row of each set of instructions makes of values, and of each by itself.
+    fn rows_and_ones(
+        from: usize,
+        to: usize,
+        values: &[u8],
+        size: usize,
+    ) -> Vec<(Isa, usize, Vec<u8>, Vec<u8>)> {
+        let (read, n) = (values.len() / size, values.len() / size);
+        let width = if to == ODD { 4 } else { 2 };
+        assert!(read > BLOCK);
+        let mut results = Vec::new();
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| isa.is_there()) {
+            for saturate in [0, 1] {
+                let row = Compiled::get(isa).rows[saturate][from][to];
+                let one = Compiled::get(Isa::Baseline).rows[saturate][from][to];
+                let (mut rows, mut ones) = (vec![0; n * width], vec![0; n * width]);
+                // SAFETY: all are as long; the processor has the instructions.
+                unsafe {
+                    row(values.as_ptr(), rows.as_mut_ptr(), n);
+                    for index in 0..n {
+                        one(values[index * size..].as_ptr(), ones[index * width..].as_mut_ptr(), 1);
+                    }
+                }
+                results.push((isa, saturate, rows, ones));
+            }
+        }
+        results
+    }
+
+    /// Numbers that float32, float16 and bfloat16 have, those halfway between two, and those beside either; with bits cut
+    /// off anywhere, and of no number.
+    #[test]
+    fn doubles_round_as_elsewhere() {
+        let uppers = (0u64..1 << 12)
+            .flat_map(|upper| [0, 1, 3, 0x1ff, 0x200, 0x3ff].map(|more| upper << 52 | more << 42));
+        let lowers =
+            [0, 1, (1 << 28) - 1, 1 << 28, (1 << 28) + 1, 1 << 29, 1 << 41, (1 << 41) + 1, (1 << 42) - 1];
+        let exponents =
+            [896, 897, 900, 1023 - 25, 1023 - 24, 1023 - 15, 1023 - 14, 1023, 1038, 1150, 1151, 2047];
+        let some = uppers.flat_map(|upper| lowers.map(|lower| f64::from_bits(upper | lower)));
+        let every = exponents.iter().flat_map(|exponent| {
+            (0..52).flat_map(move |bit| {
+                let bits = (exponent << 52) | (1u64 << bit);
+                [bits, bits | 1, bits - 1, bits | 1 << 63, bits | 1 << 42, bits | 1 << 45].map(f64::from_bits)
+            })
+        });
+        let values: Vec<u8> = some.chain(every).flat_map(f64::to_ne_bytes).collect();
+        for to in [F16, BF16, ODD] {
+            for (isa, saturate, rows, ones) in rows_and_ones(F64, to, &values, 8) {
+                let width = rows.len() / (values.len() / 8);
+                for (at, (row, one)) in rows.chunks(width).zip(ones.chunks(width)).enumerate() {
+                    let value = &values[8 * at..8 * at + 8];
+                    assert_eq!(row, one, "{isa:?}, {saturate}, to {to}: {value:x?}");
+                }
+            }
+        }
+    }
+
+    /// Where float32 has fewer bits than the number, and the number more than 8: rounded once.
+    #[test]
+    fn integers_round_to_bfloat16_once() {
+        let magnitudes: Vec<u32> = (0..32)
+            .flat_map(|bit| {
+                let low = 1u32 << bit;
+                let halves = [low >> 8, low >> 7, low >> 9, low >> 8 | low >> 7];
+                halves.into_iter().flat_map(move |half| {
+                    [0, 1, 0x7f, 0x80, 0x81, 0xff, 0x100, 0x101].map(|more| (low + half).wrapping_add(more))
+                })
+            })
+            .flat_map(|value| [value, value.wrapping_sub(1), !value, value.wrapping_neg()])
+            .collect();
+        const U32: usize = Scalar::Uint32 as usize;
+        let bytes: Vec<u8> = magnitudes.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        for from in [I32, U32] {
+            for (isa, saturate, rows, _) in rows_and_ones(from, BF16, &bytes, 4) {
+                for (value, row) in magnitudes.iter().zip(rows.chunks(2)) {
+                    let exact = if from == I32 { f64::from(*value as i32) } else { f64::from(*value) };
+                    let once = Bf16::round::<false>(super::super::float::round_to_odd(exact)).0;
+                    assert_eq!(row, once.to_ne_bytes(), "{isa:?}, {saturate}, {from}: {value:#x}");
+                }
+            }
+        }
+    }
 
     /// Every sign, exponent and kept bit of the fraction, with what rounding looks at; where the control register takes
     /// subnormals for zero, too.
