@@ -108,6 +108,8 @@ impl CastKernel {
     /// # Safety
     /// As [`Kernel::row`].
     unsafe fn cached_row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
+        /// Elements that are put together before they are cast: the first cache holds them beside both sides.
+        const SOME: usize = 512;
         let (source_size, destination_size) = self.caster.sizes();
         let from_direct = self.from_bits.is_none() && from.1 == source_size as i64;
         let to_direct = self.to_bits.is_none() && to.1 == destination_size as i64;
@@ -118,10 +120,10 @@ impl CastKernel {
                 return self.caster.run(source, self.sides.destination.offset(to.0 as isize), n);
             }
         }
-        let mut sources = Buffer::<{ CHUNK * LARGEST }>::new();
-        let mut destinations = Buffer::<{ CHUNK * LARGEST }>::new();
-        (0..n).step_by(CHUNK).all(|done| {
-            let some = CHUNK.min(n - done);
+        let mut sources = Buffer::<{ SOME * LARGEST }>::new();
+        let mut destinations = Buffer::<{ SOME * LARGEST }>::new();
+        (0..n).step_by(SOME).all(|done| {
+            let some = SOME.min(n - done);
             let from = (from.0 + done as i64 * from.1, from.1);
             let to = (to.0 + done as i64 * to.1, to.1);
             // SAFETY: the chunks cover the row, and the buffers hold a chunk of the largest elements.
