@@ -896,4 +896,55 @@ mod tests {
             assert_eq!(processors(WORKER.load(Ordering::Relaxed)), others.collect::<Vec<_>>());
         }
     }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn who_is_woken_beside_a_caller_moves() {
+        static POOL: Pool = Pool::new();
+        let pin = |only: Option<usize>, all: &libc::cpu_set_t| {
+            let mut set = *all;
+            // SAFETY: sets of bits, of this thread.
+            unsafe {
+                if let Some(only) = only {
+                    libc::CPU_ZERO(&mut set);
+                    libc::CPU_SET(only, &mut set);
+                }
+                assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+            }
+        };
+        // SAFETY: a set of bits, which the call fills.
+        let all = unsafe {
+            let mut all: libc::cpu_set_t = std::mem::zeroed();
+            assert_eq!(libc::sched_getaffinity(0, size_of_val(&all), &mut all), 0);
+            all
+        };
+        let here = affinity::processor();
+        let job = Job {
+            id: 1,
+            task: &|_| (),
+            processor: here,
+            next: 0,
+            tasks: 1,
+            helpers: 0,
+            max_helpers: 1,
+            panic: None,
+        };
+        POOL.lock().jobs.push(job);
+        // The system may move it too.
+        let stayed = |moves: bool| {
+            let stays = (0..100).filter(|_| {
+                pin(Some(here as usize), &all);
+                pin(None, &all);
+                if moves {
+                    drop(POOL.move_away());
+                }
+                affinity::processor() == here
+            });
+            stays.count()
+        };
+        if affinity::processors() > 1 {
+            let (without, with) = (stayed(false), stayed(true));
+            assert!(with < without, "{with} of {without}");
+        }
+    }
 }
