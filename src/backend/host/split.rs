@@ -15,7 +15,7 @@ pub const AWAKE: i64 = 512 << 10;
 /// Bytes of a part: small enough to make up for threads that are not equally fast.
 const PART: i64 = 512 << 10;
 /// The same where a job has few of those.
-const PART_OF_SMALL: i64 = 128 << 10;
+const PART_OF_SMALL: i64 = 256 << 10;
 /// Elements of a piece that is worth being read by itself.
 const PIECE: i64 = 64;
 /// Bytes of a cache line.
