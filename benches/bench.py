@@ -5,7 +5,8 @@ another: what one leaves in the caches changes what the next takes by some hundr
 times of one round, and what is reported is the median of the rounds with its quartiles. A time is a loop of
 at least SAMPLE_NS where one call is shorter: in C for memcpy and arraybridge (helper.c), in Python for NumPy
 and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes.
-Slow peers get fewer rounds. memcpy copies as many bytes as the case reads and writes together.
+Slow peers get fewer rounds. On several threads everyone's are awake when the time begins. memcpy copies as many
+bytes as the case reads and writes together.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ typedef struct {
   _Alignas(128) atomic_uint wanted; /* rounds asked for */
   _Alignas(128) atomic_uint done;   /* rounds done */
   atomic_int asleep;
-  int caller; /* the processor that it ran on, below 0: unknown */
+  atomic_int caller; /* the processor that it ran on, below 0: unknown */
   char *dst;
   const char *src;
   size_t size;
@@ -82,7 +82,7 @@ static void *work(void *argument) {
     while (atomic_load(&w->wanted) < round && now() < until)
       pause_cpu();
     if (atomic_load(&w->wanted) < round) {
-      keep_off(w->caller);
+      keep_off(atomic_load(&w->caller));
       pthread_mutex_lock(&lock);
       atomic_store(&w->asleep, 1);
       while (atomic_load(&w->wanted) < round)
@@ -117,7 +117,7 @@ static void parallel_memcpy(char *dst, const char *src, size_t size, int threads
   int sleepers = 0;
   for (int i = 0; i < threads - 1; i++) {
     worker *w = &workers[i];
-    w->caller = here();
+    atomic_store(&w->caller, here());
     w->dst = dst + i * part, w->src = src + i * part, w->size = part;
     atomic_fetch_add(&w->wanted, 1);
     sleepers |= atomic_load(&w->asleep);

@@ -3,16 +3,28 @@
 /// Processors that the calling thread may run on; very many: unknown.
 pub fn processors() -> usize {
     #[cfg(target_os = "linux")]
-    {
-        // SAFETY: a set of bits, as large as is said, which the call fills.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            if libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0 {
-                return (libc::CPU_COUNT(&set) as usize).max(1);
-            }
-        }
+    if let Some(set) = set_of(0) {
+        // SAFETY: it counts bits.
+        return (unsafe { libc::CPU_COUNT(&set) } as usize).max(1);
     }
     usize::MAX
+}
+
+/// Those of a thread, by its number; 0: the calling one.
+#[cfg(target_os = "linux")]
+pub fn set_of(thread: libc::pid_t) -> Option<libc::cpu_set_t> {
+    // SAFETY: a set of bits, as large as is said, which the call fills.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (libc::sched_getaffinity(thread, size_of_val(&set), &mut set) == 0).then_some(set)
+    }
+}
+
+/// Lets the calling thread run on those only; false: it may not.
+#[cfg(target_os = "linux")]
+pub fn restrict(set: &libc::cpu_set_t) -> bool {
+    // SAFETY: a set of bits, as large as is said.
+    unsafe { libc::sched_setaffinity(0, size_of_val(set), set) == 0 }
 }
 
 /// The one that the calling thread runs on now; below 0: unknown.
@@ -41,19 +53,17 @@ impl Off {
     /// None: the thread may not run there, or nowhere else, or is not to be moved.
     pub fn processor(processor: i32) -> Option<Off> {
         #[cfg(target_os = "linux")]
-        // SAFETY: sets of bits, the first of which is filled before use; only this thread's change.
-        unsafe {
+        {
             let index =
                 usize::try_from(processor).ok().filter(|index| *index < libc::CPU_SETSIZE as usize)?;
-            let mut before: libc::cpu_set_t = std::mem::zeroed();
-            if libc::sched_getaffinity(0, size_of_val(&before), &mut before) != 0 {
-                return None;
-            }
+            let before = set_of(0)?;
             let mut others = before;
-            libc::CPU_CLR(index, &mut others);
-            let may = !libc::CPU_EQUAL(&before, &others) && libc::CPU_COUNT(&others) > 0;
-            let moved = may && libc::sched_setaffinity(0, size_of_val(&others), &others) == 0;
-            moved.then_some(Off { before, others })
+            // SAFETY: within the set, of which the others count and compare the bits.
+            let may = unsafe {
+                libc::CPU_CLR(index, &mut others);
+                !libc::CPU_EQUAL(&before, &others) && libc::CPU_COUNT(&others) > 0
+            };
+            (may && restrict(&others)).then_some(Off { before, others })
         }
         #[cfg(not(target_os = "linux"))]
         {
@@ -66,13 +76,10 @@ impl Off {
 #[cfg(target_os = "linux")]
 impl Drop for Off {
     fn drop(&mut self) {
-        // SAFETY: as above. What somebody else has set meanwhile stays.
-        unsafe {
-            let mut now: libc::cpu_set_t = std::mem::zeroed();
-            let is_known = libc::sched_getaffinity(0, size_of_val(&now), &mut now) == 0;
-            if is_known && libc::CPU_EQUAL(&now, &self.others) {
-                libc::sched_setaffinity(0, size_of_val(&self.before), &self.before);
-            }
+        // What somebody else has set meanwhile stays.
+        // SAFETY: it compares bits.
+        if set_of(0).is_some_and(|now| unsafe { libc::CPU_EQUAL(&now, &self.others) }) {
+            restrict(&self.before);
         }
     }
 }
@@ -81,14 +88,8 @@ impl Drop for Off {
 mod tests {
     use super::*;
 
-    /// Those of this thread.
     fn own() -> libc::cpu_set_t {
-        // SAFETY: a set of bits, which the call fills.
-        unsafe {
-            let mut set = std::mem::zeroed();
-            assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
-            set
-        }
+        set_of(0).unwrap()
     }
 
     fn numbers(set: &libc::cpu_set_t) -> Vec<i32> {
@@ -119,16 +120,17 @@ mod tests {
         let before = own();
         let here = numbers(&before)[0];
         let Some(off) = Off::processor(here) else { return };
-        // SAFETY: sets of bits, of this thread.
-        unsafe {
+        // SAFETY: a set of bits, and one within it.
+        let other = unsafe {
             let mut other: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(here as usize, &mut other);
-            assert_eq!(libc::sched_setaffinity(0, size_of_val(&other), &other), 0);
-            drop(off);
-            assert_eq!(numbers(&own()), [here]);
-            assert!(Off::processor(here).is_none());
-            assert_eq!(libc::sched_setaffinity(0, size_of_val(&before), &before), 0);
-        }
+            other
+        };
+        assert!(restrict(&other));
+        drop(off);
+        assert_eq!(numbers(&own()), [here]);
+        assert!(Off::processor(here).is_none());
+        assert!(restrict(&before));
     }
 
     #[test]

@@ -859,26 +859,21 @@ mod tests {
             WORKER.store(unsafe { libc::gettid() } as usize, Ordering::Relaxed);
             POOL.work()
         });
-        // Of a thread, 0: the calling one.
         let processors = |thread: usize| {
-            // SAFETY: a set of bits, which the call fills.
-            let set = unsafe {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                assert_eq!(libc::sched_getaffinity(thread as i32, size_of_val(&set), &mut set), 0);
-                set
-            };
+            let set = affinity::set_of(thread as i32).unwrap();
             let mut all = 0..libc::CPU_SETSIZE as usize;
             // SAFETY: within the set.
             all.by_ref().filter(|index| unsafe { libc::CPU_ISSET(*index, &set) }).collect::<Vec<_>>()
         };
         let mine = processors(0);
         for here in mine.iter().cycle().take(4) {
-            // SAFETY: a set of bits, of this thread.
-            unsafe {
+            // SAFETY: a set of bits, and one within it.
+            let only = unsafe {
                 let mut one: libc::cpu_set_t = std::mem::zeroed();
                 libc::CPU_SET(*here, &mut one);
-                assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &one), 0);
-            }
+                one
+            };
+            assert!(affinity::restrict(&only));
             let met = AtomicUsize::new(0);
             POOL.run(1, 2, &|_| {
                 met.fetch_add(1, Ordering::Relaxed);
@@ -901,23 +896,7 @@ mod tests {
     #[test]
     fn who_is_woken_beside_a_caller_moves() {
         static POOL: Pool = Pool::new();
-        let pin = |only: Option<usize>, all: &libc::cpu_set_t| {
-            let mut set = *all;
-            // SAFETY: sets of bits, of this thread.
-            unsafe {
-                if let Some(only) = only {
-                    libc::CPU_ZERO(&mut set);
-                    libc::CPU_SET(only, &mut set);
-                }
-                assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
-            }
-        };
-        // SAFETY: a set of bits, which the call fills.
-        let all = unsafe {
-            let mut all: libc::cpu_set_t = std::mem::zeroed();
-            assert_eq!(libc::sched_getaffinity(0, size_of_val(&all), &mut all), 0);
-            all
-        };
+        let all = affinity::set_of(0).unwrap();
         let here = affinity::processor();
         let job = Job {
             id: 1,
@@ -930,11 +909,16 @@ mod tests {
             panic: None,
         };
         POOL.lock().jobs.push(job);
+        // SAFETY: a set of bits, and one within it.
+        let only = unsafe {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(here as usize, &mut one);
+            one
+        };
         // The system may move it too.
         let stayed = |moves: bool| {
             let stays = (0..100).filter(|_| {
-                pin(Some(here as usize), &all);
-                pin(None, &all);
+                assert!(affinity::restrict(&only) && affinity::restrict(&all));
                 if moves {
                     drop(POOL.move_away());
                 }

@@ -531,9 +531,9 @@ mod tests {
         values: &[u8],
         size: usize,
     ) -> Vec<(Isa, usize, Vec<u8>, Vec<u8>)> {
-        let (read, n) = (values.len() / size, values.len() / size);
+        let n = values.len() / size;
         let width = if to == ODD { 4 } else { 2 };
-        assert!(read > BLOCK);
+        assert!(n > BLOCK);
         let mut results = Vec::new();
         for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| isa.is_there()) {
             for saturate in [0, 1] {
