@@ -1,11 +1,11 @@
 """arraybridge beside memcpy, NumPy, PyTorch and ml_dtypes, in one process and interleaved.
 
 A case is one conversion. It is done in rounds, and in each round by everyone once, each time beginning with
-another: what one leaves in the caches changes what the next takes by some hundredths. Every ratio is of two
-times of one round, and what is reported is the median of the rounds with its quartiles. A time is a loop of
-at least SAMPLE_NS where one call is shorter: in C for memcpy and arraybridge (helper.c), in Python for NumPy
-and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes.
-Slow peers get fewer rounds. On several threads everyone's are awake when the time begins. memcpy copies as many
+another. Every ratio is of two times of one round, and what is reported is the median of the rounds with its
+quartiles. A time is a loop of at least SAMPLE_NS where one call is shorter, after a call that is not counted, for the
+first finds in the caches what others have left there: in C for memcpy and arraybridge (helper.c), in Python for NumPy
+and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes. It is taken
+again where somebody else used the same core at its end. Slow peers get fewer rounds. On several threads everyone's are awake when the time begins. memcpy copies as many
 bytes as the case reads and writes together.
 """
 
@@ -46,6 +46,8 @@ KB, MB = 1 << 10, 1 << 20
 SAMPLE_NS = 400_000  # a sample takes at least this long
 MAX_ROUNDS = 21  # for what is fast
 FAST_NS = 120_000_000  # how long a contestant's rounds beyond the least may take
+AGAIN = 3, 20_000_000  # how often a sample is taken at most while somebody else uses the core, and of how long a one
+COLD_NS = 50_000_000  # of less than this a second call tells how long one takes
 PEER_NS = 1_000_000_000  # likewise for peers, below which they have fewer rounds, but 3
 OMP_SPIN_S = 0.004  # how long PyTorch's threads go on spinning after their work
 IN_A_ROW, SHORT = 48, 8 * MB  # jobs after which our threads are awake too, and what they may read and write
@@ -228,11 +230,44 @@ def looped(call: Callable[[], object]) -> Run:
     return run
 
 
+class Core:
+    """A core has two threads on many machines, of which a virtual one may have one: while somebody else uses the other,
+    all that is computed takes up to twice as long, for milliseconds or minutes, and memcpy of much does not."""
+
+    ADDS = 2_000  # about a microsecond
+
+    def __init__(self, helper: C.CDLL):
+        self.adds = helper.bench_adds
+        self.least = min(self._ns() for _ in range(2_000))
+        self.samples = self.shared = 0
+
+    def _ns(self) -> int:
+        return self.adds(C.c_int64(self.ADDS))
+
+    def is_shared(self) -> bool:
+        return min(self._ns() for _ in range(3)) > 1.25 * self.least
+
+    def sample(self, run: Run, reps: int) -> int:
+        times, longest = AGAIN
+        for _ in range(times):
+            ns = run(reps)
+            shared = self.is_shared()
+            if not shared or ns > longest:
+                break
+        self.samples, self.shared = self.samples + 1, self.shared + shared
+        return ns
+
+    def share(self) -> float:
+        """Of the samples, those that somebody else used the core in."""
+        return round(self.shared / max(1, self.samples), 3)
+
+
 class Library:
     def __init__(self, helper: str, threads: Sequence[int]):
         self.ab, self.helper = abi.load(), C.CDLL(helper)
-        for name in ("memcpy", "copy_into", "copy", "convert", "header", "detect"):
+        for name in ("memcpy", "copy_into", "copy", "convert", "header", "detect", "adds"):
             getattr(self.helper, f"bench_{name}").restype = C.c_int64
+        self.core = Core(self.helper)
         self.contexts = {t: self._context(t) for t in threads}
 
     def _context(self, threads: int) -> C.c_void_p:
@@ -355,12 +390,14 @@ def contestants(case: Case, memory: Memory, library: Library, threads: Sequence[
 # ---- measuring -----------------------------------------------------------------------------------
 
 
-def measure(runs: dict[Key, Run], rounds: int, sample_ns: int) -> dict[Key, list[float]]:
+def measure(
+    runs: dict[Key, Run], rounds: int, sample_ns: int, core: Core, cold: bool = False
+) -> dict[Key, list[float]]:
     """Nanoseconds of one call by everyone in each round in which it took part: always the first ones."""
     reps, take = {}, {}
     for key, run in runs.items():
         once = max(1, run(1))
-        if once < 8 * sample_ns:  # the first was cold: new memory is mapped and cleared
+        if once < COLD_NS:  # the first was cold: new memory is mapped and cleared
             once = max(1, run(1))
         if once < sample_ns:
             several = max(1, min(64, sample_ns // (4 * once)))
@@ -377,7 +414,9 @@ def measure(runs: dict[Key, Run], rounds: int, sample_ns: int) -> dict[Key, list
         turn = index % len(order)
         for key, run in order[turn:] + order[:turn]:
             if index < take[key]:
-                times[key].append(run(reps[key]) / reps[key])
+                if reps[key] > 1 and not cold:
+                    run(1)
+                times[key].append(core.sample(run, reps[key]) / reps[key])
     return times
 
 
@@ -458,7 +497,7 @@ def nanoseconds(library: Library, rounds: int) -> list[dict]:
         if torch:
             a, b = torch.from_numpy(array), torch.from_numpy(result)
             runs[f"{name}, PyTorch", "", 1] = looped(functools.partial(b.copy_, a))
-    times = measure(runs, max(rounds, 15), 2_000_000)
+    times = measure(runs, max(rounds, 15), 2_000_000, library.core)
     header = times["malloc, fill and free a header", "", 1]
     return [{"name": key[0], "ns": spread(v), "of_header": ratio(v, header)} for key, v in times.items()]
 
@@ -543,12 +582,13 @@ def main() -> None:
                 group = case.group
                 print(report.heading(group), flush=True)
             runs, size = contestants(case, memory, library, threads)
-            for record in records(case, measure(runs, arguments.repeat, SAMPLE_NS), size, threads):
+            times = measure(runs, arguments.repeat, SAMPLE_NS, library.core, case.cold)
+            for record in records(case, times, size, threads):
                 result["cases"].append(record)
                 print(report.line(record), flush=True)
     except KeyboardInterrupt:
         print("stopped: what follows is incomplete")
-    result["machine"]["seconds"] = round(time.monotonic() - began)
+    result["machine"] |= {"seconds": round(time.monotonic() - began), "shared_core": library.core.share()}
     print(report.summary(result))
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

@@ -33,6 +33,18 @@ static void pause_cpu(void) {
 #endif
 }
 
+/* Adds, as many at a time as a core can do: they take longer while somebody else uses the other thread of it. */
+int64_t bench_adds(int64_t reps) {
+  uint64_t sums[8] = {0};
+  int64_t begin = now();
+  for (int64_t i = 0; i < reps; i++)
+    for (int k = 0; k < 8; k++) {
+      sums[k]++;
+      __asm__ volatile("" : "+r"(sums[k]));
+    }
+  return now() - begin;
+}
+
 /* ---- memcpy on several threads ----------------------------------------------------------------- */
 
 typedef struct {

@@ -330,7 +330,7 @@ def measure(case: Case, memory: Memory, library: bench.Library, limits: Limits, 
     }
     for kind, finalists in kinds.items():
         run |= {(kind, f"{i} {name}", threads): run_ for i, (_, name, run_) in enumerate(finalists)}
-    times = bench.measure(run, rounds, bench.SAMPLE_NS)
+    times = bench.measure(run, rounds, bench.SAMPLE_NS, library.core)
     memcpy, own = times["memcpy", "", threads], times["arraybridge", "", threads]
     record = {
         "group": case.group,
@@ -453,7 +453,7 @@ def main() -> None:
             print(line(record), flush=True)
     except KeyboardInterrupt:
         print("stopped: what follows is incomplete")
-    result["machine"]["seconds"] = round(time.monotonic() - began)
+    result["machine"] |= {"seconds": round(time.monotonic() - began), "shared_core": library.core.share()}
     print(summary(result["cases"]))
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

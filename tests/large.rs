@@ -580,7 +580,7 @@ fn jobs_in_a_row() {
 fn every_instruction_set() {
     let all = ["moves", "casts", "in_the_caches"];
     // These read and write in another order with AVX2, as processors like it that have no more.
-    let around: &[&str] = &["streamed_permutations", "streamed_rows", "streamed_steps"];
+    let around: &[&str] = &["streamed_permutations", "streamed_rows", "streamed_steps", "streamed_casts"];
     let lesser: &[(&str, &[&str])] = if cfg!(target_arch = "x86_64") {
         &[("baseline", &[]), ("avx2", around)]
     } else {

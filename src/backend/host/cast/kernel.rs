@@ -54,12 +54,7 @@ impl CastKernel {
             from_bits,
             to_bits,
             streams,
-            runs: streams
-                && match Memory::get() {
-                    Memory::Mesh | Memory::Deep => true,
-                    Memory::Near => destination_size != source_size,
-                    Memory::Other => false,
-                },
+            runs: streams && (Memory::get() != Memory::Near || destination_size != source_size),
         }
     }
 
@@ -454,7 +449,10 @@ impl<'a> Fused<'a> {
             _ if runs && Memory::get() == Memory::Deep => Block::across(larger, !narrows),
             _ if runs => {
                 let staged = if narrows || clashes { destination_size } else { source_size };
-                let block = Block::of_runs(columns, larger, staged, narrows || stream::through());
+                let block = match Memory::get() {
+                    Memory::Other => Block::of_runs(columns, larger, staged, false).beside(),
+                    _ => Block::of_runs(columns, larger, staged, narrows || stream::through()),
+                };
                 Block { strip: wide() / source_size, ..block }
             }
             _ => {
@@ -488,7 +486,12 @@ impl<'a> Fused<'a> {
             follow,
             streams,
             // Of what gets much smaller too much would be asked for with each line that is written around a mesh.
-            asks: runs && (destination_size > 1 || !stream::through()),
+            asks: runs
+                && match Memory::get() {
+                    Memory::Other => false,
+                    Memory::Mesh => destination_size > 1,
+                    Memory::Deep | Memory::Near => true,
+                },
         }
     }
 
@@ -708,6 +711,11 @@ mod tests {
                     for long in [false, true] {
                         let block = Block::of_runs(columns, larger, staged, long);
                         blocks.push((block.columns, block.rows, staged));
+                        // A line waits for each column of those that are side by side.
+                        let beside = block.beside();
+                        assert_eq!((beside.columns, beside.rows), (block.columns, block.rows));
+                        assert!((block.columns..=transpose::MOST_COLUMNS).contains(&beside.band));
+                        assert_eq!(beside.band % block.columns, 0);
                     }
                     let block = Block::across(larger, staged < destination_size);
                     blocks.push((block.columns, block.rows, staged));

@@ -40,12 +40,17 @@ impl Block {
         Block { columns, band: columns, strip: LINE / staged, rows: rows.min(BLOCK / (most * staged)) }
     }
 
+    /// The same, done side by side.
+    pub fn beside(self) -> Block {
+        Block { band: MOST_COLUMNS / self.columns * self.columns, ..self }
+    }
+
     /// Small blocks that are done side by side, for elements of so many bytes where they are larger: what was read last of
     /// some rows, and what comes next of them, is what memory has at hand.
     pub fn across(larger: usize, widens: bool) -> Block {
         let (run, rows) = ACROSS[usize::from(!widens)];
         let columns = run / larger;
-        Block { columns, band: MOST_COLUMNS / columns * columns, strip: columns, rows }
+        Block { columns, band: columns, strip: columns, rows }.beside()
     }
 
     /// Every block of so many rows and columns, in order: its first row and column, and the first column of its band.
