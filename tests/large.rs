@@ -250,7 +250,7 @@ fn casts() {
 fn streamed_casts() {
     const BYTES: usize = 17 << 20;
     // Rows, bytes of an element of either side, and where in a line the result starts.
-    const CASES: [(usize, usize, usize, usize); 12] = [
+    const CASES: [(usize, usize, usize, usize); 17] = [
         (512, 4, 1, 6),
         (149, 1, 2, 6),
         (128, 4, 1, 6),
@@ -263,6 +263,11 @@ fn streamed_casts() {
         (512, 1, 4, 4),
         (150, 4, 8, 8),
         (4097, 1, 2, 2),
+        (500, 4, 8, 0),
+        (70, 4, 8, 16),
+        (300, 1, 2, 2),
+        (769, 2, 2, 6),
+        (300, 4, 4, 60),
     ];
     // Signed, unsigned: the numbers are ones that both have.
     let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };

@@ -76,6 +76,16 @@ pub unsafe fn run(
         return unsafe { walk(axes, start, kernel) };
     };
     let axis = axes[picked];
+    let least = match kernel.least() {
+        (least, _) if Some(picked) == nearest => least,
+        (_, least) if picked + 1 == axes.len() => least,
+        _ => 1,
+    };
+    // As many for each thread, where there are fewer than are wanted.
+    let wanted = match axis.extent / least {
+        most if most < wanted => (most / threads as i64).max(1) * threads as i64,
+        _ => wanted,
+    };
     // Parts begin where a line does: every `granule` steps, from the `first` one that does.
     let granule = LINE / gcd(LINE, axis.destination);
     let address = destination.wrapping_add_signed(start.1) as i64;
@@ -121,4 +131,78 @@ fn gcd(mut a: i64, mut b: i64) -> i64 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Notes what it is asked to do.
+    struct Notes {
+        least: (i64, i64),
+        matrices: Mutex<Vec<(usize, usize)>>,
+    }
+
+    impl Kernel for Notes {
+        fn steps(&self) -> (i64, i64) {
+            (4, 4)
+        }
+
+        fn transposes(&self) -> bool {
+            true
+        }
+
+        fn least(&self) -> (i64, i64) {
+            self.least
+        }
+
+        unsafe fn row(&self, _from: (i64, i64), _to: (i64, i64), _n: usize) -> bool {
+            unreachable!("these are matrices")
+        }
+
+        unsafe fn matrix(
+            &self,
+            _from: (i64, i64),
+            _to: (i64, i64),
+            rows: usize,
+            columns: usize,
+            _ahead: i64,
+        ) -> bool {
+            self.matrices.lock().unwrap().push((rows, columns));
+            true
+        }
+    }
+
+    /// However narrow a matrix is, its parts are no narrower than they should be, and threads have as many.
+    #[test]
+    fn parts_of_matrices() {
+        for (rows, columns) in
+            [(25905, 647), (16384, 1024), (4096, 4096), (647, 25905), (30000, 300), (300, 30000)]
+        {
+            for least in [(256, 96), (128, 512), (1, 1)] {
+                let axes = [
+                    Axis { extent: columns, source: 4, destination: 4 * rows },
+                    Axis { extent: rows, source: 4 * columns, destination: 4 },
+                ];
+                let notes = Notes { least, matrices: Mutex::new(Vec::new()) };
+                // SAFETY: nothing is read or written.
+                let done = unsafe { run(&axes, (0, 0), &notes, 1 << 20, 2) };
+                let matrices = notes.matrices.into_inner().unwrap();
+                let which = format!("{rows} x {columns}, {least:?}: {matrices:?}");
+                assert!(done, "{which}");
+                let elements: usize = matrices.iter().map(|(rows, columns)| rows * columns).sum();
+                assert_eq!(elements, (rows * columns) as usize, "{which}");
+                if matrices.len() == 1 {
+                    continue; // there is one processor
+                }
+                // What is left for the last parts is less by the lines that the others are rounded to.
+                let is_less = |have: usize, least: i64, all: i64| (have as i64) < least.min(all) - LINE;
+                let narrow = matrices.iter().filter(|(_, have)| is_less(*have, least.0, columns));
+                let short = matrices.iter().filter(|(have, _)| is_less(*have, least.1, rows));
+                assert_eq!((narrow.count(), short.count()), (0, 0), "{which}");
+            }
+        }
+    }
 }

@@ -1066,7 +1066,7 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
             }
         } else if columns * size > NARROW && source_row % CLASH_SMALL != 0 {
             let block = match through() {
-                true => Block::of_runs(columns, size, size, true),
+                true => Block::of_runs(columns, size, size, Block::LONG),
                 false => {
                     let columns = RUN / size;
                     Block { columns, band: columns, strip: LINE / size, rows: STREAM_BAND / size }

@@ -21,6 +21,12 @@ pub trait Kernel: Sync {
         8
     }
 
+    /// How many elements of the axis that is innermost in the source, and of the one that is innermost in the destination,
+    /// a part should have: matrices with fewer are read or written in short pieces.
+    fn least(&self) -> (i64, i64) {
+        (1, 1)
+    }
+
     /// Does `n` elements. False: stop, a value was lost.
     ///
     /// # Safety

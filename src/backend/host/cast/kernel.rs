@@ -205,6 +205,12 @@ impl Kernel for CastKernel {
         if self.runs { 4 } else { 8 }
     }
 
+    fn least(&self) -> (i64, i64) {
+        let (source_size, destination_size) = self.caster.sizes();
+        let (run, piece) = run_and_piece(source_size, destination_size);
+        if self.streams { (run as i64, piece as i64) } else { (1, 1) }
+    }
+
     fn transposes(&self) -> bool {
         self.transpose.is_some()
     }
@@ -355,6 +361,8 @@ const STRIP: usize = 256;
 const SEGMENT: usize = 512;
 /// Elements of the longest segment.
 const LONGEST: usize = 256;
+/// The longest rows of the destination, in bytes and in elements, that are written as one where they follow each other.
+const WHOLE: (usize, usize) = (4 << 10, 768);
 /// Rows until the lines that are asked for at one strip would be lost before the next.
 const HEIGHT: usize = 512;
 /// Rows of the source that start at multiples of so many bytes share few sets of the caches.
@@ -413,12 +421,13 @@ fn run_and_piece(source_size: usize, destination_size: usize) -> (usize, usize) 
     (LONGEST_RUN.min(RUN / larger), LONGEST_PIECE.min(PIECE / destination_size))
 }
 
-/// How many columns and rows a block has, in a matrix of so many that is narrow.
+/// How many columns and rows a block has, in a matrix of so many that is narrow; whether it has whole rows of the destination
+/// however long they are.
 fn strip_and_block(
     source_size: usize,
     destination_size: usize,
-    rows: usize,
-    columns: usize,
+    (rows, columns): (usize, usize),
+    whole: bool,
 ) -> (usize, usize) {
     let (strip, block) = (STRIP / source_size, LONGEST.min(SEGMENT / destination_size));
     let narrow = NARROW / source_size.max(destination_size);
@@ -426,11 +435,17 @@ fn strip_and_block(
     let long = |short: usize| narrow / short / LINE * LINE;
     if columns < strip {
         (columns, block.max(long(columns)))
-    } else if rows < block {
+    } else if rows < block || whole {
         (strip.max(long(rows)), rows)
     } else {
         (strip, block)
     }
+}
+
+/// Whether rows of so many elements are written as one where they follow each other.
+fn is_whole(rows: usize, destination_size: usize) -> bool {
+    let (bytes, elements) = WHOLE;
+    rows <= elements.min(bytes / destination_size)
 }
 
 impl<'a> Fused<'a> {
@@ -439,7 +454,10 @@ impl<'a> Fused<'a> {
         let (source_size, destination_size) = kernel.caster.sizes();
         let Matrix { rows, columns, .. } = *matrix;
         let (run, piece) = run_and_piece(source_size, destination_size);
-        let large = columns >= run && rows >= piece;
+        let follow = matrix.destination_row == (rows * destination_size) as isize;
+        let whole = follow && is_whole(rows, destination_size);
+        // Large ones that have whole rows are better by strips elsewhere, as far as is known.
+        let large = columns >= run && rows >= piece && !(whole && Memory::get() == Memory::Near);
         let runs = kernel.runs && large && rows * destination_size > SEGMENT;
         // Strips of rows that share few sets of the second cache are not there any more when they are read.
         let clashes = matrix.source_row % CLASH == 0;
@@ -449,23 +467,25 @@ impl<'a> Fused<'a> {
             _ if runs && Memory::get() == Memory::Deep => Block::across(larger, !narrows),
             _ if runs => {
                 let staged = if narrows || clashes { destination_size } else { source_size };
+                let of_runs = |which| Block::of_runs(columns, larger, staged, which);
                 let block = match Memory::get() {
-                    Memory::Other => Block::of_runs(columns, larger, staged, false).beside(),
-                    _ => Block::of_runs(columns, larger, staged, narrows || stream::through()),
+                    Memory::Other => of_runs(Block::SHORT).beside(),
+                    _ if narrows || stream::through() => of_runs(Block::LONG),
+                    Memory::Near if larger == 2 => of_runs(Block::TALL),
+                    _ => of_runs(Block::SHORT),
                 };
-                Block { strip: wide() / source_size, ..block }
+                Block { strip: wide() / source_size, ..block.of_rows(rows) }
             }
             _ => {
                 let (columns, rows) = match large {
                     true => (run, piece),
-                    false => strip_and_block(source_size, destination_size, rows, columns),
+                    false => strip_and_block(source_size, destination_size, (rows, columns), whole),
                 };
                 Block { columns, band: columns, strip: wide() / source_size, rows }
             }
         };
         // A block of a large one goes to rows of its own.
-        let follow =
-            !large && block.rows == rows && matrix.destination_row == (rows * destination_size) as isize;
+        let follow = !large && block.rows == rows && follow;
         // Short rows that do not follow each other share their lines with what is between them.
         let streams = kernel.streams && (follow || rows * destination_size > SEGMENT);
         let order = match large {
@@ -708,14 +728,24 @@ mod tests {
             for columns in [run, 700, 1024, 1025, 5000] {
                 for staged in [source_size.min(destination_size), destination_size] {
                     let larger = source_size.max(destination_size);
-                    for long in [false, true] {
-                        let block = Block::of_runs(columns, larger, staged, long);
+                    for which in [Block::LONG, Block::SHORT, Block::TALL] {
+                        let block = Block::of_runs(columns, larger, staged, which);
                         blocks.push((block.columns, block.rows, staged));
                         // A line waits for each column of those that are side by side.
                         let beside = block.beside();
                         assert_eq!((beside.columns, beside.rows), (block.columns, block.rows));
                         assert!((block.columns..=transpose::MOST_COLUMNS).contains(&beside.band));
                         assert_eq!(beside.band % block.columns, 0);
+                        for rows in [1, 63, 257, 300, 373, 1057, 40_000] {
+                            let Block { rows: each, .. } = block.of_rows(rows);
+                            let last = rows - (rows - 1) / each * each;
+                            let count = rows.div_ceil(each);
+                            assert!(
+                                each <= block.rows && last + LINE / 4 * count >= each,
+                                "{each} of {rows}"
+                            );
+                            assert_eq!(count, rows.div_ceil(block.rows));
+                        }
                     }
                     let block = Block::across(larger, staged < destination_size);
                     blocks.push((block.columns, block.rows, staged));
@@ -730,20 +760,25 @@ mod tests {
                 assert!(run <= transpose::MOST_COLUMNS && piece * destination_size >= LINE, "{which:?}");
             }
         }
-        let extents = || (1..70).chain([100, 127, 128, 129, 200, 255, 256, 257, 500, 5000]);
+        let extents =
+            || (1..70).chain([100, 127, 128, 129, 200, 255, 256, 257, 500, 512, 513, 768, 769, 5000]);
         for (source_size, destination_size) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
             for (rows, columns) in extents().flat_map(|a| extents().map(move |b| (a, b))) {
-                let (strip, block) = strip_and_block(source_size, destination_size, rows, columns);
-                let which = (source_size, destination_size, rows, columns);
-                // With a line after each row of it, where rows are cast one by one.
-                let apart = block >= OWN || rows * destination_size > SEGMENT;
-                let room = strip * (block * source_size + if apart { LINE } else { 0 });
-                assert!(room <= transpose::STAGE, "{which:?}");
-                // What is kept of each row of the destination, where it is written in pieces.
-                assert!(strip <= STRIP || block == rows, "{which:?}");
-                // A piece is a line at least.
-                assert!(block * destination_size >= LINE || block == rows, "{which:?}");
-                assert!(strip * rows * destination_size >= LINE || strip >= columns, "{which:?}");
+                for whole in [false, is_whole(rows, destination_size)] {
+                    let (strip, block) =
+                        strip_and_block(source_size, destination_size, (rows, columns), whole);
+                    let which = (source_size, destination_size, rows, columns, whole);
+                    // With a line after each row of it, where rows are cast one by one.
+                    let apart = block >= OWN || rows * destination_size > SEGMENT;
+                    let room = strip * (block * source_size + if apart { LINE } else { 0 });
+                    assert!(room <= transpose::STAGE, "{which:?}");
+                    // What is kept of each row of the destination, where it is written in pieces.
+                    assert!(strip <= STRIP || block == rows, "{which:?}");
+                    // A piece is a line at least.
+                    assert!(block * destination_size >= LINE || block == rows, "{which:?}");
+                    assert!(strip * rows * destination_size >= LINE || strip >= columns, "{which:?}");
+                    assert!(!whole || block == rows || columns < strip.max(STRIP / source_size), "{which:?}");
+                }
             }
         }
     }

@@ -16,11 +16,6 @@ pub struct Block {
     pub rows: usize,
 }
 
-/// What is best where memory takes long to answer ([`super::through`]): runs of so many bytes of the source's rows, and
-/// the most rows of a block.
-const LONG: (usize, usize) = (4 << 10, 128);
-/// The same of casts that widen, where what is read is less than what is written, elsewhere.
-const SHORT: (usize, usize) = (1 << 10, 256);
 /// Bytes of the rows of blocks that are done side by side, and how many rows: of casts that widen, and of others, which cast
 /// row by row as they read.
 const ACROSS: [(usize, usize); 2] = [(256, 192), (512, 64)];
@@ -30,14 +25,27 @@ pub const MOST_COLUMNS: usize = 1 << 10;
 const BLOCK: usize = 128 << 10;
 
 impl Block {
-    /// Runs of a matrix of so many columns, long ones of few rows or short ones of more: for elements of so many bytes
+    /// What is best where memory takes long to answer ([`super::through`]): runs of so many bytes of the source's rows, and
+    /// the most rows of a block.
+    pub const LONG: (usize, usize) = (4 << 10, 128);
+    /// The same of casts that widen, where what is read is less than what is written, elsewhere.
+    pub const SHORT: (usize, usize) = (1 << 10, 256);
+    /// The same of casts to elements of two bytes, for pieces that are as long as those of others.
+    pub const TALL: (usize, usize) = (512, 512);
+
+    /// Runs of a matrix of so many columns, [`Block::LONG`] ones of few rows or others of more: for elements of so many bytes
     /// where they are larger, and where they wait in the second cache. As it is done, a strip takes one line of each row.
-    pub fn of_runs(columns: usize, larger: usize, staged: usize, long: bool) -> Block {
-        let (run, rows) = if long { LONG } else { SHORT };
+    pub fn of_runs(columns: usize, larger: usize, staged: usize, (run, rows): (usize, usize)) -> Block {
         let most = MOST_COLUMNS.min(run / larger);
         // About equally wide.
         let columns = columns.div_ceil(columns.div_ceil(most)).next_multiple_of(LINE).min(most);
         Block { columns, band: columns, strip: LINE / staged, rows: rows.min(BLOCK / (most * staged)) }
+    }
+
+    /// The same of so many rows, about equally high: what is asked for with each piece of a low block would be much.
+    pub fn of_rows(self, rows: usize) -> Block {
+        let each = rows.div_ceil(rows.div_ceil(self.rows));
+        Block { rows: each.next_multiple_of(LINE / 4).min(self.rows), ..self }
     }
 
     /// The same, done side by side.
