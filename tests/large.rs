@@ -479,7 +479,7 @@ fn streamed_rows() {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn streamed_permutations() {
     // Bytes of an element, extents of the source, and the order in which the result has its axes.
-    const CASES: [(usize, &[i64], &[usize]); 18] = [
+    const CASES: [(usize, &[i64], &[usize]); 25] = [
         (1, &[17_900_003], &[0]),
         (16, &[1_050_007], &[0]),
         (1, &[3001, 6007], &[1, 0]),
@@ -498,6 +498,14 @@ fn streamed_permutations() {
         (8, &[4001, 547], &[1, 0]),
         (16, &[37, 33, 31, 29], &[1, 3, 0, 2]),
         (16, &[258, 4200], &[1, 0]),
+        // Rows of the result that follow each other, and are short.
+        (1, &[300, 60_001], &[1, 0]),
+        (2, &[263, 32_003], &[1, 0]),
+        (4, &[150, 28_003], &[1, 0]),
+        (8, &[70, 30_005], &[1, 0]),
+        (8, &[160, 13_200], &[1, 0]),
+        (16, &[50, 21_001], &[1, 0]),
+        (4, &[3, 150, 10_001], &[0, 2, 1]),
     ];
     let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
     let mut one = null_mut();

@@ -1046,7 +1046,8 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
         if rows * size <= NARROW {
             // The rows of the destination are one.
             let bytes = if through() { THROUGH } else { BLOCKS.0 };
-            let block = (bytes / (rows * size)).next_multiple_of(LINE);
+            let least = if Memory::get() == Memory::Near { RUN / size } else { LINE };
+            let block = (bytes / (rows * size)).next_multiple_of(LINE).max(least);
             let mut column = 0;
             while column < columns {
                 let count = block.min(columns - column);

@@ -138,6 +138,9 @@ const NEAR: (usize, usize) = (1024, 512);
 const TALL: usize = 1024;
 /// Bytes of those that are written around the caches: memory likes long pieces on both sides.
 const STAGED: (usize, usize) = (512, 1024);
+/// Bytes of the longest columns that are written as one where they follow each other: longer ones have few lines that
+/// they share.
+const WHOLE: usize = 1280;
 /// Bytes that must follow one another in the destination for that.
 const LEAST: usize = 512;
 /// The two where lines that are read are asked for a block ahead, one with each that is written, and memory likes what
@@ -291,6 +294,16 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
         None => (columns.len(), &[][..], outer),
         Some(staged) => (staged.columns.len(), outer, &[][..]),
     };
+    // Columns that follow one another are written as one: what two share of a line is not written by itself.
+    let whole = rows.offsets.len() * SIZE;
+    let follow = streams
+        && staged.is_some()
+        && rows.blocks == 1
+        && whole <= WHOLE
+        && (Memory::get() == Memory::Near || cfg!(test))
+        && !(destination as usize | whole).is_multiple_of(LINE)
+        && (0..).zip(columns).all(|(index, column)| *column == index * whole as isize);
+    let all = columns;
     // What is read in one piece: rows that do not follow each other, if the source has as many columns.
     let runs =
         1 + rows.offsets.windows(2).filter(|two| two[1] - two[0] != (columns.len() * SIZE) as isize).count();
@@ -327,11 +340,20 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
                         let count = if spread && left >= 2 * STRIP / SIZE { STRIP / SIZE } else { left };
                         let (source, columns) = (source.add(done * SIZE), &columns[done..done + count]);
                         let (into, starts) = staged.as_ref().map_or((to, columns), |staged| {
-                            (staged.stage.start().add(LINE), &staged.columns[done..done + count])
+                            let starts =
+                                if follow { &all[..count] } else { &staged.columns[done..done + count] };
+                            (staged.stage.start().add(LINE), starts)
                         });
                         let block = Block::<SIZE>::of(rows, index, starts, end, far && !spread);
                         transpose(&block, &mut Places::new(together, source, into, &mut at_together));
-                        if let Some(staged) = &staged {
+                        if follow && let Some(staged) = &staged {
+                            let (at, bytes) = (first + done, count * whole);
+                            let ends = (at == 0, at + count == all.len());
+                            write_around(staged.stage.start(), to.offset(columns[0]), bytes, ends.0, ends.1);
+                            if let Some(ahead) = &mut ahead {
+                                ahead.ask(lines * count);
+                            }
+                        } else if let Some(staged) = &staged {
                             let ends = (index == 0, index + 1 == rows.blocks);
                             let bytes = block.rows.len() * SIZE;
                             for (column, start) in columns.iter().zip(starts) {
