@@ -1,4 +1,5 @@
-//! Divides a job among threads, along one axis, so that no two of them write one cache line.
+//! Divides a job among threads, along one axis, so that no two of them write one cache line. Where only rows of the
+//! destination can be cut, and those are no whole lines, there is one at each cut that two threads do write.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
