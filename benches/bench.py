@@ -5,8 +5,8 @@ another. Every ratio is of two times of one round, and what is reported is the m
 quartiles. A time is a loop of at least SAMPLE_NS where one call is shorter, after a call that is not counted, for the
 first finds in the caches what others have left there: in C for memcpy and arraybridge (helper.c), in Python for NumPy
 and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes. It is taken
-again where somebody else used the same core at its end. Slow peers get fewer rounds. On several threads everyone's are awake when the time begins. memcpy copies as many
-bytes as the case reads and writes together.
+again where somebody else used the same core at its end. Slow peers get fewer rounds. On several threads everyone's are
+awake when the time begins. memcpy copies as many bytes as the case reads and writes together.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ KB, MB = 1 << 10, 1 << 20
 SAMPLE_NS = 400_000  # a sample takes at least this long
 MAX_ROUNDS = 21  # for what is fast
 FAST_NS = 120_000_000  # how long a contestant's rounds beyond the least may take
-AGAIN = 3, 20_000_000  # how often a sample is taken at most while somebody else uses the core, and of how long a one
-COLD_NS = 50_000_000  # of less than this a second call tells how long one takes
 PEER_NS = 1_000_000_000  # likewise for peers, below which they have fewer rounds, but 3
+COLD_NS = 50_000_000  # where the first call takes less, a second one tells how long one takes
+AGAIN = 3, 20_000_000  # how often a sample is taken while somebody else uses the core, and the longest that is again
 OMP_SPIN_S = 0.004  # how long PyTorch's threads go on spinning after their work
 IN_A_ROW, SHORT = 48, 8 * MB  # jobs after which our threads are awake too, and what they may read and write
 ALL = len(os.sched_getaffinity(0))

@@ -456,7 +456,7 @@ impl<'a> Fused<'a> {
         let (run, piece) = run_and_piece(source_size, destination_size);
         let follow = matrix.destination_row == (rows * destination_size) as isize;
         let whole = follow && is_whole(rows, destination_size);
-        // Large ones that have whole rows are better by strips elsewhere, as far as is known.
+        // Not measured on other processors, which do large ones by blocks.
         let large = columns >= run && rows >= piece && !(whole && Memory::get() == Memory::Near);
         let runs = kernel.runs && large && rows * destination_size > SEGMENT;
         // Strips of rows that share few sets of the second cache are not there any more when they are read.
@@ -505,10 +505,11 @@ impl<'a> Fused<'a> {
             block,
             follow,
             streams,
-            // Of what gets much smaller too much would be asked for with each line that is written around a mesh.
             asks: runs
                 && match Memory::get() {
+                    // What comes next of a run is in the block beside; rows ahead are asked for as others are cast.
                     Memory::Other => false,
+                    // Of what gets much smaller too much would be asked for with each line that is written.
                     Memory::Mesh => destination_size > 1,
                     Memory::Deep | Memory::Near => true,
                 },
