@@ -33,7 +33,9 @@
 //! ```
 //!
 //! Nothing flows back: `ffi` calls `convert`, `convert` asks `plan`, hands jobs to backends, wraps the
-//! result. `plan` knows no driver and moves no byte; a backend knows no DLPack and no policy.
+//! result. `plan` knows no driver and moves no byte; a backend knows no DLPack and no policy. A small copy
+//! within the host's memory that is like one that the same thread did before, but for addresses, goes from
+//! `ffi` straight to the job that was made then.
 //!
 //! | module | what it answers |
 //! |---|---|
@@ -43,7 +45,7 @@
 //! | [`layout`] | bounds, contiguity, overlap, folding two stride sets into one job |
 //! | [`consumers`] | the table of what each importer takes |
 //! | [`mod@plan`] | request and view to route, reasons and steps |
-//! | [`mod@convert`] | runs a plan |
+//! | [`mod@convert`] | runs a plan; [`convert::recent`]: does again what came before |
 //! | [`report`] | routes and reasons, and the words for them |
 //! | [`context`] | limits, backends, the default context |
 //! | [`backend`] | the one table that the host, CUDA and OpenCL fill, and the job that they get |

@@ -223,14 +223,19 @@ fn copy_tensors(
     (destination, to_flags): (DLTensor, u64),
     options: &ab_convert_options,
 ) -> (ab_status, String) {
-    let mut error = error();
-    // SAFETY: the tests' tensors are as large as they say.
-    unsafe {
-        let status =
-            ab_copy_into(null_mut(), &source, flags, &destination, to_flags, options, null_mut(), &mut error);
-        assert_eq!(status, error.code);
-        (status, CStr::from_ptr(error.message.as_ptr()).to_string_lossy().into_owned())
-    }
+    // What comes again takes another way, the third time.
+    let mut outcomes = [(); 3].map(|()| {
+        let mut error = error();
+        // SAFETY: the tests' tensors are as large as they say.
+        unsafe {
+            let (from, to) = (&source, &destination);
+            let status = ab_copy_into(null_mut(), from, flags, to, to_flags, options, null_mut(), &mut error);
+            assert_eq!(status, error.code);
+            (status, CStr::from_ptr(error.message.as_ptr()).to_string_lossy().into_owned())
+        }
+    });
+    assert!(outcomes[0] == outcomes[1] && outcomes[1] == outcomes[2], "{outcomes:?}");
+    std::mem::take(&mut outcomes[2])
 }
 
 /// The same with a side or both in buffers of OpenCL, for the ways that an environment variable names.

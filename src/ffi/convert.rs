@@ -9,7 +9,7 @@ use super::context::context_of;
 use super::types::*;
 use crate::backend::Allocator;
 use crate::context::Context;
-use crate::convert;
+use crate::convert::{self, recent};
 use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTensor};
 use crate::dlpack::view::{Dims, TensorView};
 use crate::dtype::Casting;
@@ -188,16 +188,24 @@ pub unsafe extern "C" fn ab_copy_into(
         // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
         unsafe {
             let report = Timed::new(report)?;
+            let mut place = None;
+            let options = if options.is_null() {
+                Ok(&ConvertOptions::KEEP)
+            } else {
+                read_copy_options(options).map(|options| &*place.insert(options))
+            };
+            let (from, to) = ((source, source_flags), (destination, destination_flags));
+            let tell = |done: &Report| report.write(*done);
+            if let Ok(options) = options
+                && recent::copy(from, to, options, tell)
+            {
+                return Ok(());
+            }
             let (mut dims, mut destination_dims) = (Dims::new(), Dims::new());
             let source = TensorView::read(source, source_flags, "source", &mut dims)?;
             let destination =
                 TensorView::read(destination, destination_flags, "destination", &mut destination_dims)?;
-            let mut place = None;
-            let options = if options.is_null() {
-                &ConvertOptions::KEEP
-            } else {
-                place.insert(read_copy_options(options)?)
-            };
+            let options = options?;
             let context = context_of(context);
             if report.is_wanted() {
                 let (source, destination) = (source, destination);
@@ -319,7 +327,7 @@ impl Timed {
 
     /// # Safety
     /// As [`Timed::new`].
-    unsafe fn write(self, mut done: Report) {
+    unsafe fn write(&self, mut done: Report) {
         if let Some((report, room, start)) = self.0 {
             done.nanoseconds = start.elapsed().as_nanos() as u64;
             // SAFETY: new() found the room.

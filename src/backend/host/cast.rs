@@ -597,6 +597,7 @@ fn real_index(scalar: Scalar) -> Option<usize> {
 const CHUNK: usize = 256;
 
 /// A cast that is ready to run.
+#[derive(Clone, Copy)]
 pub struct Caster {
     /// From what is read or decoded to what is written or encoded.
     row: RowFn,

@@ -216,14 +216,14 @@ pub struct Reach {
 
 /// Visits the matrices of a job, whose axes `inner` and `near` are those that are innermost in the
 /// destination and in the source, and the others by falling step in the destination: where the first of some
-/// that are alike starts on both sides, and all of them. None: the job's are not what is wanted, and nothing was
-/// visited.
+/// that are alike starts on both sides, all of them, and whether there are no others. None: the job's are not what is
+/// wanted, and nothing was visited.
 pub fn each_matrix(
     axes: &[Axis],
     (inner, near): (usize, usize),
     reach: &Reach,
     start: (i64, i64),
-    visit: &mut impl FnMut(i64, i64, &Matrices) -> bool,
+    visit: &mut impl FnMut(i64, i64, &Matrices, bool) -> bool,
 ) -> Option<bool> {
     if axes[inner].extent.min(axes[near].extent) >= reach.long as i64 {
         return None;
@@ -293,7 +293,7 @@ pub fn each_matrix(
     }
     let matrices = Matrices { rows, columns: columns_of_one, across, last, outer: &outer, end, spread, next };
     if across.extent == 1 || reach.across {
-        return Some(visit(start.0, start.1, &matrices));
+        return Some(visit(start.0, start.1, &matrices, true));
     }
     Some(each_at(&outer, start, &mut |from, to, _| {
         (0..across.extent).all(|index| {
@@ -302,7 +302,8 @@ pub fn each_matrix(
             let next = if index + 1 < across.extent { across.source } else { next - done };
             let (from, to) = (from + done, to + index * across.destination);
             let across = Axis { extent: 1, ..across };
-            visit(from, to, &Matrices { columns, across, last: columns.len(), outer: &[], next, ..matrices })
+            let last = columns.len();
+            visit(from, to, &Matrices { columns, across, last, outer: &[], next, ..matrices }, false)
         })
     }))
 }

@@ -21,6 +21,10 @@ pub struct Sides {
 unsafe impl Sync for Sides {}
 
 impl Sides {
+    pub fn between(source: u64, destination: u64) -> Sides {
+        Sides { source: source as usize as *const u8, destination: destination as usize as *mut u8 }
+    }
+
     /// A matrix as [`Kernel::matrix`] has it.
     pub fn matrix(&self, from: (i64, i64), to: (i64, i64), rows: usize, columns: usize) -> Matrix {
         Matrix {
@@ -40,8 +44,9 @@ fn how(bytes: usize) -> How {
 }
 
 /// Moves elements of some bytes.
+#[derive(Clone, Copy)]
 pub struct Move {
-    sides: Sides,
+    pub sides: Sides,
     size: usize,
     copy: Option<CopyFn>,
     transpose: Option<TransposeFn>,

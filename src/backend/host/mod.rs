@@ -5,7 +5,8 @@
 //! (`copy`), transposes (`transpose`), elements that change places within a line (`shuffle`), casts (`cast`, `float`)
 //! and elements within bytes (`bits`). What is too large for the caches is written around them (`stream`). Everything
 //! that gains by it is compiled for several sets of instructions (`isa`). Large results come from huge pages (`pages`).
-//! What the system tells is read without allocating (`system`); `affinity`: on which processors threads run.
+//! What the system tells is read without allocating (`system`); `affinity`: on which processors threads run. `prepared`: what
+//! a small job came to, to be done again.
 
 mod affinity;
 mod bits;
@@ -16,6 +17,7 @@ mod fuse;
 mod isa;
 mod kernel;
 pub(super) mod pages;
+mod prepared;
 mod shuffle;
 mod split;
 mod streak;
@@ -29,6 +31,7 @@ use std::fmt;
 
 use self::cast::{CastKernel, Caster};
 use self::kernel::{Move, MoveBits, Sides};
+pub use self::prepared::Prepared;
 use super::job::{Transfer, Work};
 use super::{Backend, DeviceInfo, Memory, MemoryKind, Place, PointerInfo, Streams, Wanted};
 use crate::dlpack::raw::{DLDevice, device_type};
@@ -49,6 +52,31 @@ pub const ONE_THREAD: u64 = split::AWAKE as u64;
 #[allow(dead_code, reason = "only OpenCL divides such jobs in another way")]
 pub const fn one_thread(in_runs: bool) -> u64 {
     split::PARALLEL[!in_runs as usize] as u64
+}
+
+/// An even number that no other thread has at the time, and that is not 0: where the system keeps what it knows of this
+/// one. Thread-local data of our own would be in memory that is taken when it is first touched.
+#[inline(always)]
+pub fn thread() -> usize {
+    let thread: usize;
+    // SAFETY: both are there to be read in every thread.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+    unsafe {
+        use std::arch::asm;
+        asm!("mov {}, fs:0", out(reg) thread, options(pure, readonly, nostack, preserves_flags));
+    }
+    #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        use std::arch::asm;
+        asm!("mrs {}, tpidr_el0", out(reg) thread, options(pure, nomem, nostack, preserves_flags));
+    }
+    #[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), not(target_os = "linux"), miri))]
+    {
+        thread_local!(static HERE: u16 = const { 0 });
+        thread = HERE.with(|here| (&raw const *here).addr());
+    }
+    thread
 }
 
 /// Copies bytes.
@@ -119,7 +147,7 @@ impl Backend for Host {
 /// # Safety
 /// As [`Backend::transfer`].
 pub unsafe fn run(job: &Transfer<'_>, source: u64, destination: u64) -> Result<()> {
-    let sides = Sides { source: source as usize as *const u8, destination: destination as usize as *mut u8 };
+    let sides = Sides::between(source, destination);
     let Folded { axes, source_offset, destination_offset } = job.folded;
     let start = (source_offset, destination_offset);
     // SAFETY: the caller vouches for every place of the job.
@@ -154,7 +182,7 @@ pub unsafe fn run(job: &Transfer<'_>, source: u64, destination: u64) -> Result<(
 /// # Safety
 /// As [`run`].
 pub unsafe fn move_elements(folded: &Folded<'_>, size: u64, threads: u32, source: u64, destination: u64) {
-    let sides = Sides { source: source as usize as *const u8, destination: destination as usize as *mut u8 };
+    let sides = Sides::between(source, destination);
     let start = (folded.source_offset, folded.destination_offset);
     let (axes, size) = larger_elements(folded.axes, size);
     let bytes = elements(axes).saturating_mul(size as usize);

@@ -57,6 +57,7 @@ impl Group {
 }
 
 /// The shuffle of a group.
+#[derive(Clone, Copy)]
 pub struct Shuffle {
     /// Bytes of a group.
     pub bytes: usize,

@@ -131,20 +131,73 @@ pub trait Kernel: Sync {
     }
 }
 
+/// One call of a kernel, which may be all that a job comes to.
+#[derive(Clone, Copy)]
+pub enum Call<'a> {
+    /// [`Kernel::row`].
+    Row { from: (i64, i64), to: (i64, i64), n: usize },
+    /// [`Kernel::rows`].
+    Rows { from: (i64, i64), to: (i64, i64), n: usize, count: usize, next: (i64, i64) },
+    /// [`Kernel::matrix`] that nothing follows.
+    Matrix { from: (i64, i64), to: (i64, i64), rows: usize, columns: usize },
+    /// [`Kernel::runs`].
+    Runs { from: i64, to: i64, bytes: usize, axes: &'a [Axis] },
+    /// [`Kernel::shuffled`].
+    Shuffled { from: i64, to: i64, count: usize, shuffle: &'a Shuffle },
+    /// [`Kernel::scattered`].
+    Scattered { from: i64, to: i64, matrices: &'a Matrices<'a> },
+}
+
+impl Call<'_> {
+    /// # Safety
+    /// As that of the kernel.
+    #[inline(always)]
+    pub unsafe fn run(&self, kernel: &impl Kernel) -> bool {
+        // SAFETY: as the caller says.
+        unsafe {
+            match *self {
+                Call::Row { from, to, n } => kernel.row(from, to, n),
+                Call::Rows { from, to, n, count, next } => kernel.rows(from, to, n, count, next),
+                Call::Matrix { from, to, rows, columns } => kernel.matrix(from, to, rows, columns, 0),
+                Call::Runs { from, to, bytes, axes } => kernel.runs(from, to, bytes, axes),
+                Call::Shuffled { from, to, count, shuffle } => kernel.shuffled(from, to, count, shuffle),
+                Call::Scattered { from, to, matrices } => kernel.scattered(from, to, matrices),
+            }
+        }
+    }
+}
+
 /// Visits every element of the axes once. False: the kernel stopped.
 ///
 /// # Safety
 /// Every element is there on both sides, and no two of the destination overlap.
 pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bool {
+    // SAFETY: as the caller says.
+    unsafe { walk_showing(axes, start, kernel, &mut |_| ()) }
+}
+
+/// The same; shows the call that all of it comes to, if it is one.
+///
+/// # Safety
+/// As [`walk`].
+pub unsafe fn walk_showing(
+    axes: &[Axis],
+    start: (i64, i64),
+    kernel: &impl Kernel,
+    show: &mut impl FnMut(&Call<'_>),
+) -> bool {
     let (from_step, to_step) = kernel.steps();
+    let mut only = |call: Call<'_>| {
+        show(&call);
+        // SAFETY: the whole job.
+        unsafe { call.run(kernel) }
+    };
     let Some((inner, rest)) = axes.split_last() else {
-        // SAFETY: the one element.
-        return unsafe { kernel.row((start.0, from_step), (start.1, to_step), 1) };
+        return only(Call::Row { from: (start.0, from_step), to: (start.1, to_step), n: 1 });
     };
     if rest.is_empty() {
         let (from, to) = ((start.0, inner.source), (start.1, inner.destination));
-        // SAFETY: the whole job.
-        return unsafe { kernel.row(from, to, inner.extent as usize) };
+        return only(Call::Row { from, to, n: inner.extent as usize });
     }
     if kernel.shuffles()
         && let isa = Isa::get()
@@ -152,6 +205,10 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
         && let Some((along, outer)) = axes[..group.around].split_last()
     {
         let shuffle = Shuffle::new(isa, axes, &group, from_step as usize);
+        if outer.is_empty() {
+            let (from, count) = (start.0 + group.lowest, along.extent as usize);
+            return only(Call::Shuffled { from, to: start.1, count, shuffle: &shuffle });
+        }
         return each(outer, start, &mut |from, to| {
             // SAFETY: part of the job.
             unsafe { kernel.shuffled(from + group.lowest, to, along.extent as usize, &shuffle) }
@@ -204,18 +261,22 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
                     &flipped
                 };
                 let places = (rest.len(), near);
-                let done = fuse::each_matrix(axes, places, reach, start, &mut |from, to, matrices| {
-                    // SAFETY: part of the job.
-                    unsafe { kernel.scattered(from, to, matrices) }
-                });
+                let done =
+                    fuse::each_matrix(axes, places, reach, start, &mut |from, to, matrices, is_all| {
+                        let call = Call::Scattered { from, to, matrices };
+                        if is_all {
+                            return only(call);
+                        }
+                        // SAFETY: part of the job.
+                        unsafe { call.run(kernel) }
+                    });
                 if let Some(kept) = done {
                     return kept;
                 }
             }
             if rest.len() == 1 {
                 let (from, to) = ((start.0, inner.source), (start.1, columns.destination));
-                // SAFETY: the whole job.
-                return unsafe { kernel.matrix(from, to, height, width, 0) };
+                return only(Call::Matrix { from, to, rows: height, columns: width });
             }
             let mut outer = Outer::new();
             outer.fill(rest, Some(near), axes, kernel.steps());
@@ -228,7 +289,7 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
             })
         }
         // SAFETY: as the caller says.
-        _ => unsafe { in_rows(axes, near, start, kernel) },
+        _ => unsafe { in_rows(axes, near, start, kernel, show) },
     }
 }
 
@@ -247,13 +308,22 @@ const LONG_BLOCK: i64 = 1024;
 ///
 /// # Safety
 /// As [`walk`].
-unsafe fn in_rows(axes: &[Axis], near: Option<usize>, start: (i64, i64), kernel: &impl Kernel) -> bool {
+unsafe fn in_rows(
+    axes: &[Axis],
+    near: Option<usize>,
+    start: (i64, i64),
+    kernel: &impl Kernel,
+    show: &mut impl FnMut(&Call<'_>),
+) -> bool {
     let (inner, rest) = axes.split_last().expect("walk() has seen an axis");
     let (from_step, to_step) = kernel.steps();
     let is_run = (inner.source, inner.destination) == (from_step, to_step);
     if let Some(bytes) = kernel.in_runs(if is_run { inner.extent } else { 1 }) {
+        let axes = if is_run { rest } else { axes };
+        let call = Call::Runs { from: start.0, to: start.1, bytes, axes };
+        show(&call);
         // SAFETY: the whole job.
-        return unsafe { kernel.runs(start.0, start.1, bytes, if is_run { rest } else { axes }) };
+        return unsafe { call.run(kernel) };
     }
     let mut along = *inner;
     let picked = near.or(rest.len().checked_sub(1));
@@ -268,6 +338,7 @@ unsafe fn in_rows(axes: &[Axis], near: Option<usize>, start: (i64, i64), kernel:
     }
     let mut outer = Outer::new();
     outer.fill(rest, picked, axes, kernel.steps());
+    let is_all = outer.axes.is_empty() && along.extent <= row_block && across.extent <= across_block;
     outer.each(start, &mut |from, to| {
         let mut across_at = 0;
         while across_at < across.extent {
@@ -279,8 +350,12 @@ unsafe fn in_rows(axes: &[Axis], near: Option<usize>, start: (i64, i64), kernel:
                 let to = to + across_at * across.destination + along_at * along.destination;
                 let (from, to) = ((from, along.source), (to, along.destination));
                 let (count, next) = (across_end - across_at, (across.source, across.destination));
+                let call = Call::Rows { from, to, n: extent as usize, count: count as usize, next };
+                if is_all {
+                    show(&call);
+                }
                 // SAFETY: part of the job.
-                if !unsafe { kernel.rows(from, to, extent as usize, count as usize, next) } {
+                if !unsafe { call.run(kernel) } {
                     return false;
                 }
                 along_at += extent;

@@ -245,20 +245,24 @@ fn one_pair(input: &mut Input<'_>) {
 
     let (tensor, to_tensor) = (source.tensor(&shape), destination.tensor(&shape));
     let before = source.memory.bytes().to_vec();
-    let mut expected = destination.memory.bytes().to_vec();
+    let untouched = destination.memory.bytes().to_vec();
+    let mut expected = untouched.clone();
     let mut options = options();
     options.flags = if saturate { AB_CONVERT_SATURATE } else { 0 };
     options.casting = if exact { AB_CAST_EXACT } else { AB_CAST_UNSAFE };
     let mut fault = error();
-    // SAFETY: both are as much memory as they say.
-    let status = unsafe {
-        let flags = (source.flags(), destination.flags());
-        ab_copy_into(null_mut(), &tensor, flags.0, &to_tensor, flags.1, &options, null_mut(), &mut fault)
+    let flags = (source.flags(), destination.flags());
+    let mut copy = || {
+        // SAFETY: both are as much memory as they say.
+        let status = unsafe {
+            ab_copy_into(null_mut(), &tensor, flags.0, &to_tensor, flags.1, &options, null_mut(), &mut fault)
+        };
+        check_error(&fault, status);
+        // SAFETY: it ends.
+        (status, unsafe { CStr::from_ptr(fault.message.as_ptr()) }.to_owned())
     };
-    check_error(&fault, status);
+    let (status, message) = copy();
     assert_eq!(source.memory.bytes(), before, "the source was written to");
-    // SAFETY: it ends.
-    let message = unsafe { CStr::from_ptr(fault.message.as_ptr()) };
     assert!(matches!(status, AB_OK | AB_E_LOSSY), "{from} to {to}, {shape:?}: {message:?}");
     let actual = destination.memory.bytes().to_vec();
     let mut kept = true;
@@ -275,6 +279,12 @@ fn one_pair(input: &mut Input<'_>) {
             source.strides,
             destination.strides
         );
+        // What comes again takes another way.
+        for _ in 0..3 {
+            destination.memory.bytes().copy_from_slice(&untouched);
+            assert_eq!(copy().0, AB_OK);
+            assert!(actual == destination.memory.bytes(), "{from} to {to}, {shape:?}, again");
+        }
         converted(input, &mut source, &mut destination, &shape, options);
     }
 }

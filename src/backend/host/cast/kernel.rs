@@ -13,8 +13,9 @@ use crate::backend::host::transpose::{
 use crate::backend::host::walk::Kernel;
 
 /// Casts elements.
+#[derive(Clone, Copy)]
 pub struct CastKernel {
-    sides: Sides,
+    pub sides: Sides,
     caster: Caster,
     /// Bits of a code, where a side counts bits.
     from_bits: Option<u32>,

@@ -1057,7 +1057,7 @@ mod tests {
             (inner, near),
             reach(size, how, memory, &axes[inner]).unwrap(),
             start,
-            &mut |at, start, matrices| {
+            &mut |at, start, matrices, _| {
                 // SAFETY: the matrices are parts of the two.
                 unsafe {
                     let (source, destination) = (from.offset(at as isize), to.add(start as usize));

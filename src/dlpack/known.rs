@@ -1,0 +1,135 @@
+//! A tensor that was validated, but for where it lies: one that is like it passes every check again.
+
+use super::raw::{DLDataType, DLTensor, device_type};
+use super::view::TensorView;
+
+/// The most axes of such a tensor.
+pub const MOST_NDIM: usize = 8;
+
+/// What a tensor of the host's own memory must be like.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    ndim: i32,
+    dtype: DLDataType,
+    flags: u64,
+    /// Bytes from its first element between which all of them lie.
+    begin: i64,
+    end: i64,
+    /// Whether it may come without strides.
+    is_row_major: bool,
+    axes: [KnownAxis; MOST_NDIM],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct KnownAxis {
+    extent: i64,
+    stride: i64,
+    /// No bit of a stride says anything on an axis of extent 1.
+    says: i64,
+}
+
+impl Known {
+    /// None: such tensors are not known again.
+    pub fn of(view: &TensorView<'_>) -> Option<Known> {
+        let is_known = (1..=MOST_NDIM).contains(&view.shape.len())
+            && view.device.device_type == device_type::CPU
+            && !view.facts.is_empty();
+        if !is_known {
+            return None;
+        }
+        let mut axes = [KnownAxis::default(); MOST_NDIM];
+        for (axis, (&extent, &stride)) in axes.iter_mut().zip(view.shape.iter().zip(view.strides)) {
+            *axis = KnownAxis { extent, stride, says: if extent == 1 { 0 } else { !0 } };
+        }
+        Some(Known {
+            ndim: view.shape.len() as i32,
+            dtype: view.dtype,
+            flags: view.flags,
+            begin: view.begin_offset - view.byte_offset as i64,
+            end: view.end_offset - view.byte_offset as i64,
+            is_row_major: view.facts.is_c_contiguous(),
+            axes,
+        })
+    }
+
+    /// Whether a tensor is like it.
+    pub fn is_like(&self, view: &TensorView<'_>) -> bool {
+        let axes = &self.axes[..self.ndim as usize];
+        (self.ndim as usize, self.dtype, self.flags) == (view.shape.len(), view.dtype, view.flags)
+            && view.device.device_type == device_type::CPU
+            && axes.iter().map(|axis| axis.extent).eq(view.shape.iter().copied())
+            && axes.iter().map(|axis| axis.stride).eq(view.strides.iter().copied())
+    }
+
+    /// Where a tensor lies that is like it. None: it is not, or no such tensor can lie there. Each number of it is
+    /// looked at once.
+    ///
+    /// # Safety
+    /// As [`TensorView::read`].
+    #[inline(always)]
+    pub unsafe fn find(&self, tensor: *const DLTensor, flags: u64) -> Option<Found> {
+        // SAFETY: the caller vouches for the struct.
+        let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } =
+            unsafe { tensor.read_unaligned() };
+        let is_like = ndim == self.ndim
+            && dtype == self.dtype
+            && flags == self.flags
+            && device.device_type == device_type::CPU
+            && !shape.is_null()
+            && (!strides.is_null() || self.is_row_major);
+        if !is_like {
+            return None;
+        }
+        // SAFETY: the pointers hold ndim numbers each.
+        let differs = unsafe { differs(&self.axes[..ndim as usize], shape, strides) };
+        // As when it was validated: every offset fits 63 bits, every address the address space.
+        let data = data as usize as u64;
+        if differs || data == 0 || byte_offset > (i64::MAX - self.end) as u64 {
+            return None;
+        }
+        let first = data.checked_add(byte_offset)?;
+        let begin = first.checked_add_signed(self.begin).filter(|begin| *begin != 0)?;
+        let end = first.checked_add_signed(self.end).filter(|end| *end <= usize::MAX as u64)?;
+        Some(Found { first, begin, end })
+    }
+}
+
+/// Whether a shape or its strides, unless NULL, are others. By itself, for it needs all registers.
+///
+/// # Safety
+/// The pointers hold as many numbers as there are axes.
+#[inline(never)]
+unsafe fn differs(axes: &[KnownAxis], shape: *const i64, strides: *const i64) -> bool {
+    let mut differs = 0;
+    // SAFETY: as the caller says.
+    unsafe {
+        for (index, axis) in axes.iter().enumerate() {
+            differs |= shape.add(index).read_unaligned() ^ axis.extent;
+        }
+        if !strides.is_null() {
+            for (index, axis) in axes.iter().enumerate() {
+                differs |= (strides.add(index).read_unaligned() ^ axis.stride) & axis.says;
+            }
+        }
+    }
+    differs != 0
+}
+
+/// Where a tensor lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Address of its first element.
+    pub first: u64,
+    /// Address of its lowest byte.
+    begin: u64,
+    /// Address behind its highest byte.
+    end: u64,
+}
+
+impl Found {
+    /// Whether two tensors share no byte, as far as the ends tell.
+    #[inline(always)]
+    pub fn is_apart_from(&self, other: &Found) -> bool {
+        self.end <= other.begin || other.end <= self.begin
+    }
+}
