@@ -73,7 +73,7 @@ unsafe fn baseline<V: Vector, const SIZE: usize>(matrix: &Scattered, how: How) {
 /// As [`baseline`].
 unsafe fn baseline_block<V: Vector, const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
     // SAFETY: the caller's.
-    unsafe { block.transpose::<V>(places) }
+    unsafe { block.transpose::<V>(places, true) }
 }
 
 /// # Safety
@@ -91,7 +91,7 @@ unsafe fn avx2<const SIZE: usize>(matrix: &Scattered, how: How) {
 #[target_feature(enable = "avx2")]
 unsafe fn avx2_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
     // SAFETY: the caller's.
-    unsafe { block.transpose::<x86::Avx2>(places) }
+    unsafe { block.transpose::<x86::Avx2>(places, SIZE > 1) }
 }
 
 /// # Safety
@@ -112,7 +112,7 @@ unsafe fn avx512<const SIZE: usize>(matrix: &Scattered, how: How) {
 #[inline(never)]
 unsafe fn half_lines_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
     // SAFETY: the caller's.
-    unsafe { block.transpose::<x86::Avx2>(places) }
+    unsafe { block.transpose::<x86::Avx2>(places, SIZE > 1) }
 }
 
 /// # Safety
@@ -122,10 +122,16 @@ unsafe fn half_lines_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut 
 unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
     // SAFETY: the caller's; AVX2 is there where AVX-512 is.
     unsafe {
-        if Memory::get() == Memory::Deep && block.likes_half_lines(places.destination) {
+        let likes_half_lines = match Memory::get() {
+            Memory::Deep => block.likes_half_lines(places.destination),
+            Memory::Near => block.fits_half_lines(),
+            _ => false,
+        };
+        if likes_half_lines {
             half_lines_block::<SIZE>(block, places)
         } else {
-            block.transpose::<x86::Avx512>(places)
+            let in_caches = block.from == From::Caches && Memory::get() == Memory::Near;
+            block.transpose::<x86::Avx512>(places, SIZE > 1 || !in_caches)
         }
     }
 }
@@ -252,8 +258,9 @@ unsafe fn scattered<const SIZE: usize>(
     let streams = cfg!(target_arch = "x86_64") && how == How::Streamed;
     let mut at = PerAxis::new();
     if !streams && (lines || !clash(columns)) {
+        let from = if far { From::Memory } else { From::Caches };
         for index in 0..rows.blocks {
-            let block = Block::<SIZE>::of(rows, index, columns, end, far);
+            let block = Block::<SIZE>::of(rows, index, columns, end, from);
             // SAFETY: the caller's.
             unsafe {
                 let source = source.offset(index as isize * rows.next);
@@ -307,6 +314,7 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
     // What is read in one piece: rows that do not follow each other, if the source has as many columns.
     let runs =
         1 + rows.offsets.windows(2).filter(|two| two[1] - two[0] != (columns.len() * SIZE) as isize).count();
+    let from = if far && !spread { From::Memory } else { From::Asked };
     let (mut at, mut at_together) = (PerAxis::new(), PerAxis::new());
     let mut places = Places::new(by_one, source, destination, &mut at);
     loop {
@@ -344,7 +352,7 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
                                 if follow { &all[..count] } else { &staged.columns[done..done + count] };
                             (staged.stage.start().add(LINE), starts)
                         });
-                        let block = Block::<SIZE>::of(rows, index, starts, end, far && !spread);
+                        let block = Block::<SIZE>::of(rows, index, starts, end, from);
                         transpose(&block, &mut Places::new(together, source, into, &mut at_together));
                         if follow && let Some(staged) = &staged {
                             let (at, bytes) = (first + done, count * whole);
@@ -431,7 +439,7 @@ unsafe fn side_by_side<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
                         let (into, starts) = staged.as_ref().map_or((to, columns), |staged| {
                             (staged.stage.start().add(LINE), &staged.columns[..columns.len()])
                         });
-                        let part = Block::<SIZE>::of(rows, index, starts, end, false);
+                        let part = Block::<SIZE>::of(rows, index, starts, end, From::Asked);
                         transpose(&part, &mut Places::new(&[], source, into, &mut at_one));
                         let Some(staged) = &staged else { continue };
                         let bytes = part.rows.len() * SIZE;
@@ -538,6 +546,17 @@ impl<'a> Staged<'a> {
     }
 }
 
+/// Where a block reads from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// The caches hold it, and what is written.
+    Caches,
+    /// Maybe memory, so that what is read next is asked for.
+    Memory,
+    /// Memory, but it was asked for before.
+    Asked,
+}
+
 /// Does the tiles of a block in each of the matrices, and returns.
 macro_rules! each {
     ($block:ident, $places:ident, $tiles:ident[$($argument:tt)*]) => {
@@ -558,19 +577,19 @@ struct Block<'a, const SIZE: usize> {
     /// The rows after these, and where they are from here.
     ahead: &'a [isize],
     next: isize,
-    far: bool,
+    from: From,
     /// Matrices of which no row starts after this have a whole lane to read from where each row starts.
     whole: Option<*const u8>,
 }
 
 impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[inline(always)]
-    fn of(rows: &Rows<'a>, index: usize, columns: &'a [isize], end: Option<*const u8>, far: bool) -> Self {
+    fn of(rows: &Rows<'a>, index: usize, columns: &'a [isize], end: Option<*const u8>, from: From) -> Self {
         let Rows { offsets, blocks, next, .. } = *rows;
         let rows = rows.of(index);
         let ahead = if index + 1 < blocks { offsets } else { &offsets[..0] };
         let whole = end.map(|end| end.wrapping_offset(-rows.iter().fold(0, |a, b| a.max(*b)) - 16));
-        Block { rows, columns, ahead, next, far, whole }
+        Block { rows, columns, ahead, next, from, whole }
     }
 
     /// Whether vectors of half a line are better where two lines may share a whole one, as [`Matrix::likes_half_lines`]:
@@ -581,7 +600,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     fn likes_half_lines(&self, to: *const u8) -> bool {
         let (height, width) = (self.rows.len(), self.columns.len());
         let is_long = match SIZE {
-            1 => return height >= 32 && width >= 32 && height * width <= NEAR_BYTES && !self.far,
+            1 => return height >= 32 && width >= 32 && height * width <= NEAR_BYTES && !self.is_far(),
             4 => height >= 24 && width >= 10,
             8 => height >= 64 && width >= 4 && height * width >= 768,
             _ => return false,
@@ -589,24 +608,54 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         is_long && !(to as usize | (self.columns[1] | self.columns[width - 1]) as usize).is_multiple_of(LINE)
     }
 
-    /// Transposes it in each of the matrices.
+    /// The same where vectors of half a line do as much at a time ([`Memory::Near`]): of what is read from the caches,
+    /// where fewer rows are done twice at the edge, and of narrow elements, which take the more steps the wider vectors
+    /// are.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn fits_half_lines(&self) -> bool {
+        let (lane, height, width) = (16 / SIZE, self.rows.len(), self.columns.len());
+        if self.from != From::Caches || height < 2 * lane || width < lane {
+            return false;
+        }
+        // Rows that are done, with the overlap of the last ones.
+        let done = |side: usize| match height % side {
+            0 => height,
+            left if left <= lane => height - left + lane,
+            left => height - left + side,
+        };
+        let (halves, whole) = (done(2 * lane), done(4 * lane));
+        match SIZE {
+            1 => height < 4 * lane,
+            2 => width >= 2 * lane || halves < whole,
+            4 => {
+                20 * halves < 19 * whole || height >= 24 && width >= 10 && height * width * SIZE <= NEAR_BYTES
+            }
+            _ => 16 * halves < 15 * whole,
+        }
+    }
+
+    #[inline(always)]
+    fn is_far(&self) -> bool {
+        self.from == From::Memory
+    }
+
+    /// Transposes it in each of the matrices. `squares`: by squares as wide as a vector, where there is room for some; those
+    /// of single bytes are more vectors than there are registers.
     ///
     /// # Safety
     /// As [`baseline`].
     #[inline(always)]
-    unsafe fn transpose<V: Vector>(&self, places: &mut Places) {
+    unsafe fn transpose<V: Vector>(&self, places: &mut Places, squares: bool) {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
         let (height, width) = (self.rows.len(), self.columns.len());
         match (height, width) {
-            // Squares of single bytes are more vectors than AVX2 has registers.
-            _ if SIZE == 1 && V::LANES == 2 && height >= side && width >= lane => match self.far {
-                true => each!(self, places, tall[V, true]),
-                false => each!(self, places, tall[V, false]),
-            },
             // By itself, so that the others keep nothing at hand for it.
-            _ if height >= side && width >= side && self.far => each!(self, places, squares[V, true]),
-            _ if height >= side && width >= side => each!(self, places, squares[V, false]),
-            _ if height >= side && width >= lane && self.far => each!(self, places, tall[V, true]),
+            _ if squares && height >= side && width >= side && self.is_far() => {
+                each!(self, places, squares[V, true])
+            }
+            _ if squares && height >= side && width >= side => each!(self, places, squares[V, false]),
+            _ if height >= side && width >= lane && self.is_far() => each!(self, places, tall[V, true]),
             _ if height >= side && width >= lane => each!(self, places, tall[V, false]),
             _ if height >= side => each!(self, places, narrow[V]),
             _ if width >= side => each!(self, places, flat[V]),
@@ -1050,6 +1099,7 @@ mod tests {
         }
         let mut destination = vec![0xa5u8; expected.len()];
         let transpose = for_size(isa, size).unwrap();
+        let far = random.below(2) == 0;
         let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
         let start = (first, shift as i64);
         let done = each_matrix(
@@ -1062,7 +1112,7 @@ mod tests {
                 unsafe {
                     let (source, destination) = (from.offset(at as isize), to.add(start as usize));
                     let end = matrices.end.map(|end| from.offset(end as isize));
-                    transpose(&Scattered { source, destination, matrices, end, far: true }, how);
+                    transpose(&Scattered { source, destination, matrices, end, far }, how);
                 }
                 true
             },
