@@ -182,6 +182,7 @@ pub unsafe fn copy(
 ///
 /// # Safety
 /// As [`super::copy_into`]; neither is empty.
+#[inline(never)]
 pub unsafe fn copy_checked(
     source: &TensorView<'_>,
     destination: &TensorView<'_>,
@@ -219,6 +220,7 @@ pub unsafe fn copy_checked(
 ///
 /// # Safety
 /// As [`copy_checked`].
+#[inline(never)]
 unsafe fn prepared(
     source: &TensorView<'_>,
     destination: &TensorView<'_>,

@@ -17,15 +17,16 @@ pub struct Known {
     end: i64,
     /// Whether it may come without strides.
     is_row_major: bool,
-    axes: [KnownAxis; MOST_NDIM],
+    axes: Axes,
 }
 
+/// Of each axis, side by side.
 #[derive(Clone, Copy, Debug, Default)]
-struct KnownAxis {
-    extent: i64,
-    stride: i64,
-    /// No bit of a stride says anything on an axis of extent 1.
-    says: i64,
+struct Axes {
+    extents: [i64; MOST_NDIM],
+    strides: [i64; MOST_NDIM],
+    /// The bits of a stride that say something: none on an axis of extent 1.
+    says: [i64; MOST_NDIM],
 }
 
 impl Known {
@@ -37,9 +38,11 @@ impl Known {
         if !is_known {
             return None;
         }
-        let mut axes = [KnownAxis::default(); MOST_NDIM];
-        for (axis, (&extent, &stride)) in axes.iter_mut().zip(view.shape.iter().zip(view.strides)) {
-            *axis = KnownAxis { extent, stride, says: if extent == 1 { 0 } else { !0 } };
+        let mut axes = Axes::default();
+        for (axis, (&extent, &stride)) in view.shape.iter().zip(view.strides).enumerate() {
+            axes.extents[axis] = extent;
+            axes.strides[axis] = stride;
+            axes.says[axis] = if extent == 1 { 0 } else { !0 };
         }
         Some(Known {
             ndim: view.shape.len() as i32,
@@ -54,11 +57,11 @@ impl Known {
 
     /// Whether a tensor is like it.
     pub fn is_like(&self, view: &TensorView<'_>) -> bool {
-        let axes = &self.axes[..self.ndim as usize];
-        (self.ndim as usize, self.dtype, self.flags) == (view.shape.len(), view.dtype, view.flags)
+        let ndim = self.ndim as usize;
+        (ndim, self.dtype, self.flags) == (view.shape.len(), view.dtype, view.flags)
             && view.device.device_type == device_type::CPU
-            && axes.iter().map(|axis| axis.extent).eq(view.shape.iter().copied())
-            && axes.iter().map(|axis| axis.stride).eq(view.strides.iter().copied())
+            && self.axes.extents[..ndim] == *view.shape
+            && self.axes.strides[..ndim] == *view.strides
     }
 
     /// Where a tensor lies that is like it. None: it is not, or no such tensor can lie there. Each number of it is
@@ -81,7 +84,7 @@ impl Known {
             return None;
         }
         // SAFETY: the pointers hold ndim numbers each.
-        let differs = unsafe { differs(&self.axes[..ndim as usize], shape, strides) };
+        let differs = unsafe { self.axes.differ(ndim as usize, shape, strides) };
         // As when it was validated: every offset fits 63 bits, every address the address space.
         let data = data as usize as u64;
         if differs || data == 0 || byte_offset > (i64::MAX - self.end) as u64 {
@@ -94,25 +97,30 @@ impl Known {
     }
 }
 
-/// Whether a shape or its strides, unless NULL, are others. By itself, for it needs all registers.
-///
-/// # Safety
-/// The pointers hold as many numbers as there are axes.
-#[inline(never)]
-unsafe fn differs(axes: &[KnownAxis], shape: *const i64, strides: *const i64) -> bool {
-    let mut differs = 0;
-    // SAFETY: as the caller says.
-    unsafe {
-        for (index, axis) in axes.iter().enumerate() {
-            differs |= shape.add(index).read_unaligned() ^ axis.extent;
-        }
-        if !strides.is_null() {
-            for (index, axis) in axes.iter().enumerate() {
-                differs |= (strides.add(index).read_unaligned() ^ axis.stride) & axis.says;
+impl Axes {
+    /// Whether a shape or its strides, unless NULL, are others. By itself, for it needs all registers.
+    ///
+    /// # Safety
+    /// The pointers hold `ndim` numbers each, and so many are known.
+    #[inline(never)]
+    unsafe fn differ(&self, ndim: usize, shape: *const i64, strides: *const i64) -> bool {
+        let mut differs = 0;
+        // SAFETY: as the caller says.
+        unsafe {
+            if strides.is_null() {
+                for axis in 0..ndim {
+                    differs |= shape.add(axis).read_unaligned() ^ self.extents.get_unchecked(axis);
+                }
+                return differs != 0;
+            }
+            for axis in 0..ndim {
+                let stride = strides.add(axis).read_unaligned() ^ self.strides.get_unchecked(axis);
+                differs |= shape.add(axis).read_unaligned() ^ self.extents.get_unchecked(axis)
+                    | stride & self.says.get_unchecked(axis);
             }
         }
+        differs != 0
     }
-    differs != 0
 }
 
 /// Where a tensor lies.

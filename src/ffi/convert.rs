@@ -187,37 +187,60 @@ pub unsafe extern "C" fn ab_copy_into(
         not_null(destination, "destination", "a DLTensor")?;
         // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
         unsafe {
-            let report = Timed::new(report)?;
-            let mut place = None;
-            let options = if options.is_null() {
-                Ok(&ConvertOptions::KEEP)
-            } else {
-                read_copy_options(options).map(|options| &*place.insert(options))
-            };
-            let (from, to) = ((source, source_flags), (destination, destination_flags));
-            let tell = |done: &Report| report.write(*done);
-            if let Ok(options) = options
-                && recent::copy(from, to, options, tell)
-            {
+            let (source, destination) = ((source, source_flags), (destination, destination_flags));
+            // As most come: nothing is kept at hand for the others.
+            let is_plain = options.is_null() && report.is_null();
+            if is_plain && recent::copy(source, destination, &ConvertOptions::KEEP, |_| ()) {
                 return Ok(());
             }
-            let (mut dims, mut destination_dims) = (Dims::new(), Dims::new());
-            let source = TensorView::read(source, source_flags, "source", &mut dims)?;
-            let destination =
-                TensorView::read(destination, destination_flags, "destination", &mut destination_dims)?;
-            let options = options?;
-            let context = context_of(context);
-            if report.is_wanted() {
-                let (source, destination) = (source, destination);
-                report.write(convert::copy_into(context, &source, &destination, options)?);
-            } else {
-                convert::copy_into_without_report(context, &source, &destination, options)?;
-            }
+            copy_into(context, source, destination, options, report)
         }
-        Ok(())
     };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }
+}
+
+/// Copies what did not come before, or with options, or where a report is wanted.
+///
+/// # Safety
+/// As [`ab_copy_into`]; the tensors are not NULL.
+#[inline(never)]
+unsafe fn copy_into(
+    context: *mut ab_context,
+    (source, source_flags): (*const DLTensor, u64),
+    (destination, destination_flags): (*const DLTensor, u64),
+    options: *const ab_convert_options,
+    report: *mut ab_report,
+) -> Result<()> {
+    // SAFETY: the caller vouches for its pointers.
+    unsafe {
+        let told = Timed::new(report)?;
+        let mut place = None;
+        let given = if options.is_null() {
+            Ok(&ConvertOptions::KEEP)
+        } else {
+            read_copy_options(options).map(|options| &*place.insert(options))
+        };
+        let (from, to) = ((source, source_flags), (destination, destination_flags));
+        let is_plain = options.is_null() && report.is_null();
+        if let Some(options) = given.as_ref().ok().filter(|_| !is_plain)
+            && recent::copy(from, to, options, |done| told.write(*done))
+        {
+            return Ok(());
+        }
+        let (mut dims, mut destination_dims) = (Dims::new(), Dims::new());
+        let source = TensorView::read(source, source_flags, "source", &mut dims)?;
+        let destination =
+            TensorView::read(destination, destination_flags, "destination", &mut destination_dims)?;
+        let (options, context) = (given?, context_of(context));
+        if told.is_wanted() {
+            let (source, destination) = (source, destination);
+            told.write(convert::copy_into(context, &source, &destination, options)?);
+        } else {
+            convert::copy_into_without_report(context, &source, &destination, options)?;
+        }
+    }
+    Ok(())
 }
 
 /// What ab_convert would do, without doing it: the same status, and the same report but for
