@@ -130,8 +130,10 @@ unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Plac
         if likes_half_lines {
             half_lines_block::<SIZE>(block, places)
         } else {
-            let in_caches = block.from == From::Caches && Memory::get() == Memory::Near;
-            block.transpose::<x86::Avx512>(places, SIZE > 1 || !in_caches)
+            // Strips read lines four times, which the first cache must hold meanwhile.
+            let strips =
+                SIZE == 1 && block.from != From::Asked && Memory::get() == Memory::Near && !clash(block.rows);
+            block.transpose::<x86::Avx512>(places, !strips)
         }
     }
 }
@@ -169,7 +171,7 @@ const LONG_SMALL: usize = 512;
 /// Bytes of a matrix that the first cache holds with its result.
 #[cfg(target_arch = "x86_64")]
 const NEAR_BYTES: usize = 8 << 10;
-/// Columns that start at multiples of so many bytes push each other out of the first cache.
+/// Rows and columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
 
 /// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with the axis that is innermost in the
@@ -280,10 +282,10 @@ unsafe fn scattered<const SIZE: usize>(
     }
 }
 
-/// Whether columns push each other out of the first cache.
+/// Whether lines that start there push each other out of the first cache.
 #[inline(always)]
-fn clash(columns: &[isize]) -> bool {
-    columns.len() > 8 && columns[1..=8].iter().any(|column| column % CLASHING == 0)
+fn clash(lines: &[isize]) -> bool {
+    lines.len() > 8 && lines[1..=8].iter().any(|line| line % CLASHING == 0)
 }
 
 /// # Safety
