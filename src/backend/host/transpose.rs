@@ -116,7 +116,13 @@ unsafe fn avx2<const SIZE: usize>(matrix: &Matrix, how: How) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<const SIZE: usize>(matrix: &Matrix, how: How) {
-    if how != How::Streamed && Memory::get() == Memory::Deep && matrix.likes_half_lines(SIZE) {
+    let likes_half_lines = how != How::Streamed
+        && match Memory::get() {
+            Memory::Deep => matrix.likes_half_lines(SIZE),
+            Memory::Near => how == How::Cached && matrix.fits_half_lines(SIZE),
+            _ => false,
+        };
+    if likes_half_lines {
         // SAFETY: the caller's; AVX2 is there where AVX-512 is.
         return unsafe { transpose::<x86::Avx2, SIZE>(matrix, how, avx512::<SIZE>) };
     }
@@ -350,6 +356,20 @@ impl Matrix {
         let near = self.rows * self.columns * size <= HALF_LINES;
         let is_thin = self.rows.min(self.columns) * size <= LINE / 2;
         !is_thin && (size > 1 && !places.is_multiple_of(LINE) || near && size < 16)
+    }
+
+    /// Whether vectors of half a line are better where they do as much at a time as whole ones ([`Memory::Near`]): of
+    /// matrices that the caches hold and whose rows, on both sides, are no whole lines, so that less is done twice at the
+    /// edges and fewer lines are met twice. Squares of single bytes are more wide vectors than there are registers: those
+    /// are better only where there is nothing else.
+    #[cfg(target_arch = "x86_64")]
+    fn fits_half_lines(&self, size: usize) -> bool {
+        if size > 8 || self.rows.min(self.columns) * size < LINE / 2 {
+            return false;
+        }
+        let (rows, columns) = (self.rows * size % LINE != 0, self.columns * size % LINE != 0);
+        let is_ragged = if size == 1 { rows || columns } else { rows && columns };
+        is_ragged && self.rows * self.columns <= RAGGED
     }
 
     /// Asks for what lies so many bytes from its elements.
@@ -938,6 +958,9 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
 /// Bytes of a matrix up to which it may be in the first cache, with its result.
 #[cfg(target_arch = "x86_64")]
 const HALF_LINES: usize = 32 << 10;
+/// Elements of a matrix of which the edges take some of the time.
+#[cfg(target_arch = "x86_64")]
+const RAGGED: usize = 512 << 10;
 /// Bytes of a small matrix from which on it is written around the caches line by line.
 const LINES_FROM: usize = 3 << 10;
 /// Bytes of matrices that are put together at a time.
