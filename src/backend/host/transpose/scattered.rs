@@ -759,8 +759,11 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                 self.lanes_down::<V, true>(source, to, row, column.min(width - lane), 0, lane);
                 column += lane;
             }
-            if column < width {
+            // The fewer columns are written, the fewer steps lead to them.
+            if column + lane / 4 < width {
                 self.lanes_down::<V, true>(source, to, row, width - lane, lane - lane / 2, lane);
+            } else if column < width {
+                self.lanes_down::<V, true>(source, to, row, width - lane, lane - lane / 4, lane);
             }
         }
     }
