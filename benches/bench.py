@@ -5,8 +5,9 @@ another. Every ratio is of two times of one round, and what is reported is the m
 quartiles. A time is a loop of at least SAMPLE_NS where one call is shorter, after a call that is not counted, for the
 first finds in the caches what others have left there: in C for memcpy and arraybridge (helper.c), in Python for NumPy
 and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes. It is taken
-again where somebody else used the same core at its end. Slow peers get fewer rounds. On several threads everyone's are
-awake when the time begins. memcpy copies as many bytes as the case reads and writes together.
+again where somebody else used the same core at its end. In a loop the library knows a small job from before, as it does
+where a program repeats its shapes; what it takes else is measured "by turns". Slow peers get fewer rounds. On several
+threads everyone's are awake when the time begins. memcpy copies as many bytes as the case reads and writes together.
 """
 
 from __future__ import annotations
@@ -123,6 +124,8 @@ def size_name(size: int) -> str:
     return f"{size // MB} MB" if size >= MB else f"{size // KB} KB"
 
 
+# Of 4 KB of float32, about.
+SHAPES = [(5, 6, 7, 5), (4, 7, 6, 6), (6, 6, 5, 6), (5, 5, 6, 7), (6, 7, 5, 5), (7, 5, 6, 5), (4, 8, 6, 5), (8, 5, 5, 5)]
 PERMUTATIONS = ["10", "210", "102", "201", "3210", "1302", "43210", "20413", "543210", "305241"]
 SMALL = [4 * KB, 64 * KB, MB]
 
@@ -265,7 +268,7 @@ class Core:
 class Library:
     def __init__(self, helper: str, threads: Sequence[int]):
         self.ab, self.helper = abi.load(), C.CDLL(helper)
-        for name in ("memcpy", "copy_into", "copy", "convert", "header", "detect", "adds"):
+        for name in ("memcpy", "copy_into", "by_turns", "copy", "convert", "header", "detect", "adds"):
             getattr(self.helper, f"bench_{name}").restype = C.c_int64
         self.core = Core(self.helper)
         self.contexts = {t: self._context(t) for t in threads}
@@ -497,6 +500,16 @@ def nanoseconds(library: Library, rounds: int) -> list[dict]:
         if torch:
             a, b = torch.from_numpy(array), torch.from_numpy(result)
             runs[f"{name}, PyTorch", "", 1] = looped(functools.partial(b.copy_, a))
+    # What a shape takes that the library has not just seen: more of them than it keeps (src/convert/recent.rs).
+    many = [(np.ones(shape, np.float32).T, np.ones(shape[::-1], np.float32)) for shape in SHAPES]
+    for name, some in {"one": many[:1], "one of eight by turns": many}.items():
+        pairs = [(abi.from_numpy(a), abi.from_numpy(b)) for a, b in some]
+        keep.append(pairs)
+        pointers = [(C.c_void_p * len(pairs))(*(C.addressof(pair[side].dl) for pair in pairs)) for side in (0, 1)]
+        name = f"4 KB, 4-D 3,2,1,0 float32, {name}"
+        runs[name, "", 1] = library.run("by_turns", "ab_copy_into", context, *pointers, C.c_size_t(len(pairs)))
+        copies = itertools.cycle([functools.partial(np.copyto, b, a) for a, b in some])
+        runs[f"{name}, NumPy", "", 1] = looped(lambda copies=copies: next(copies)())
     times = measure(runs, max(rounds, 15), 2_000_000, library.core)
     header = times["malloc, fill and free a header", "", 1]
     return [{"name": key[0], "ns": spread(v), "of_header": ratio(v, header)} for key, v in times.items()]

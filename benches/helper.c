@@ -187,6 +187,18 @@ int64_t bench_copy_into(copy_into_fn call, ab_context *context, const DLTensor *
   return now() - begin;
 }
 
+/* One of several copies after another, so many in all. */
+int64_t bench_by_turns(copy_into_fn call, ab_context *context, const DLTensor *const *src,
+                       const DLTensor *const *dst, size_t count, int64_t reps) {
+  int64_t begin = now();
+  for (int64_t i = 0; i < reps; i++) {
+    ab_status status = call(context, src[i % count], 0, dst[i % count], 0, NULL, NULL, NULL);
+    if (status)
+      return status;
+  }
+  return now() - begin;
+}
+
 /* Into new memory, and lets go of it. */
 int64_t bench_copy(copy_fn call, ab_context *context, const DLTensor *src, const ab_convert_options *options,
                    int64_t reps) {

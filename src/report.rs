@@ -118,6 +118,19 @@ pub struct Report {
     pub nanoseconds: u64,
 }
 
+impl Report {
+    /// Of nothing.
+    pub(crate) const NONE: Report = Report {
+        route: 0,
+        reasons: 0,
+        passes: 0,
+        bytes_read: 0,
+        bytes_written: 0,
+        scratch_bytes: 0,
+        nanoseconds: 0,
+    };
+}
+
 impl fmt::Display for Report {
     /// "upload, 1 pass, 12.0 MiB read, 6.0 MiB written (device, dtype)"
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

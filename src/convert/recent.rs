@@ -26,6 +26,10 @@ const PLACES: usize = 64;
 const TRIES: usize = 4;
 /// Copies that a place has room for.
 const COPIES: usize = 4;
+/// Where shapes change all the time, only one of so many takes the place of another.
+const ONE_OF: u32 = 8;
+/// What others count for beside those that came again, from when on there are many, and the most.
+const OTHERS: (u32, u32, u32) = (4, 32, 64);
 
 static RECENT: [Place; PLACES] = [const { Place::new() }; PLACES];
 
@@ -44,48 +48,81 @@ const IN_USE: usize = 1;
 // SAFETY: its owner alone has what is in it.
 unsafe impl Sync for Place {}
 
+/// All of it zero in the beginning, so that none of it lies in the file.
 struct Copies {
-    /// The first `count` are there; not an option each, whose bytes would not be zero and lie in the file.
-    copies: [MaybeUninit<Copy>; COPIES],
-    count: usize,
+    copies: [Copy; COPIES],
+    /// How those are done that say so, and what is told of them.
+    prepared: [MaybeUninit<Prepared>; COPIES],
+    reports: [Report; COPIES],
     /// The one that came last.
     last: usize,
+    /// More the more came lately that were none of them.
+    others: u32,
+    /// How many of those came.
+    turn: u32,
+    /// What was found of the one that is being done.
+    looked: Looked,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Looked {
+    NotYet = 0,
+    /// It came once.
+    Seen(u8),
+    /// It is none of them.
+    Other,
+}
+
+/// A copy that came before, or none.
+struct Copy {
+    state: State,
+    rules: u8,
+    source: Known,
+    destination: Known,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    None = 0,
+    /// It came once, as many do that never come again.
+    Seen,
+    Prepared,
 }
 
 impl Copies {
-    const NONE: Copies = Copies { copies: [const { MaybeUninit::uninit() }; COPIES], count: 0, last: 0 };
+    const NONE: Copies = Copies {
+        copies: [const { Copy { state: State::None, rules: 0, source: Known::NONE, destination: Known::NONE } };
+            COPIES],
+        prepared: [const { MaybeUninit::uninit() }; COPIES],
+        reports: [Report::NONE; COPIES],
+        last: 0,
+        others: 0,
+        turn: 0,
+        looked: Looked::NotYet,
+    };
 
     /// The first one, beginning with the one that came last, that something is found of.
     #[inline(always)]
-    fn find<T>(&mut self, look: impl Fn(&Copy) -> Option<T>) -> Option<(&mut Copy, T)> {
-        for index in 0..self.count {
-            let at = self.last + index;
-            let at = if at < self.count { at } else { at - self.count };
-            // SAFETY: it is one of the first.
-            if let Some(found) = look(unsafe { self.copies[at].assume_init_ref() }) {
-                self.last = at;
-                // SAFETY: as above.
-                return Some((unsafe { self.copies[at].assume_init_mut() }, found));
+    fn find<T>(&self, look: impl Fn(&Copy) -> Option<T>) -> Option<(usize, T)> {
+        for index in 0..COPIES {
+            let at = (self.last + index) % COPIES;
+            if let Some(found) = look(&self.copies[at]) {
+                return Some((at, found));
             }
         }
         None
     }
 
-    /// Adds one; where there is no room, another one goes, but not the one that came last.
-    fn add(&mut self, copy: Copy) {
-        let at = if self.count < COPIES { self.count } else { (self.last + 1) % COPIES };
-        self.copies[at].write(copy);
-        (self.count, self.last) = (self.count.max(at + 1), at);
+    /// Adds one in the place of another one, but not of the one that came last.
+    fn add(&mut self, rules: u8, source: &TensorView<'_>, destination: &TensorView<'_>) {
+        self.last = (self.last + 1) % COPIES;
+        let copy = &mut self.copies[self.last];
+        (copy.state, copy.rules) = (State::Seen, rules);
+        copy.source.set(source);
+        copy.destination.set(destination);
     }
-}
-
-/// A copy that came before.
-struct Copy {
-    rules: u8,
-    source: Known,
-    destination: Known,
-    /// How it is done, and what is told of it. None: it came once, as many do that never come again.
-    prepared: Option<(Prepared, Report)>,
 }
 
 impl Place {
@@ -150,7 +187,8 @@ fn rules(options: &ConvertOptions) -> Option<u8> {
 ///
 /// # Safety
 /// As [`super::copy_into`] of the two tensors, which are such that [`TensorView::read`] may look at them.
-#[inline(always)]
+// By itself, so that those that are none of them are read with all registers.
+#[inline(never)]
 pub unsafe fn copy(
     (source, source_flags): (*const DLTensor, u64),
     (destination, destination_flags): (*const DLTensor, u64),
@@ -159,8 +197,9 @@ pub unsafe fn copy(
 ) -> bool {
     let Some(rules) = rules(options) else { return false };
     let Some(mut taken) = Place::take() else { return false };
-    let found = taken.copies().find(|copy| {
-        if copy.rules != rules || copy.prepared.is_none() {
+    let copies = taken.copies();
+    let found = copies.find(|copy| {
+        if copy.state == State::None || copy.rules != rules {
             return None;
         }
         // SAFETY: the caller's.
@@ -169,74 +208,121 @@ pub unsafe fn copy(
         let to = unsafe { copy.destination.find(destination, destination_flags)? };
         from.is_apart_from(&to).then_some((from.first, to.first))
     });
-    if let Some((Copy { prepared: Some((prepared, report)), .. }, (from, to))) = found {
-        // SAFETY: the caller's.
-        unsafe { prepared.run(from, to) };
-        tell(report);
-        return true;
+    let Some((at, (from, to))) = found else {
+        copies.looked = Looked::Other;
+        return false;
+    };
+    if copies.copies[at].state == State::Seen {
+        copies.looked = Looked::Seen(at as u8);
+        return false;
     }
-    false
+    (copies.last, copies.others) = (at, copies.others.saturating_sub(1));
+    // SAFETY: it is prepared; the caller's.
+    unsafe {
+        copies.prepared[at].assume_init_mut().run(from, to);
+        tell(&copies.reports[at]);
+    }
+    true
 }
 
 /// Does a copy that has been checked as one that came before, if one did. False: nothing was done.
 ///
 /// # Safety
 /// As [`super::copy_into`]; neither is empty.
-#[inline(never)]
+#[inline(always)]
 pub unsafe fn copy_checked(
     source: &TensorView<'_>,
     destination: &TensorView<'_>,
     options: &ConvertOptions,
 ) -> bool {
+    // Rows of the same elements take no longer to copy than to find.
+    let is_row = |view: &TensorView<'_>| view.shape.len() == 1 && view.facts.is_c_contiguous();
+    let are_rows = is_row(source) && is_row(destination) && source.dtype == destination.dtype;
     let is_small = source.num_bytes.max(destination.num_bytes) < host::ONE_THREAD;
-    if !is_small || dtype::is_subbyte(source.dtype) || dtype::is_subbyte(destination.dtype) {
+    if are_rows || !is_small {
+        return false;
+    }
+    // Copies, so that those that need not be in memory are not.
+    let (source, destination) = (*source, *destination);
+    // SAFETY: the caller's.
+    unsafe { copy_small(&source, &destination, options) }
+}
+
+/// # Safety
+/// As [`copy_checked`].
+#[inline(never)]
+unsafe fn copy_small(
+    source: &TensorView<'_>,
+    destination: &TensorView<'_>,
+    options: &ConvertOptions,
+) -> bool {
+    if dtype::is_subbyte(source.dtype) || dtype::is_subbyte(destination.dtype) {
         return false;
     }
     let Some(rules) = rules(options) else { return false };
     let Some(mut taken) = Place::take() else { return false };
     let copies = taken.copies();
-    let look = |copy: &Copy| {
-        let is_it =
-            copy.rules == rules && copy.source.is_like(source) && copy.destination.is_like(destination);
-        is_it.then_some(())
+    let looked = std::mem::replace(&mut copies.looked, Looked::NotYet);
+    let is_like = |copy: &Copy| {
+        let is_like = copy.state != State::None
+            && copy.rules == rules
+            && copy.source.is_like(source)
+            && copy.destination.is_like(destination);
+        is_like.then_some(())
     };
-    if let Some((copy, ())) = copies.find(look) {
-        if let Some((prepared, _)) = &mut copy.prepared {
-            // SAFETY: the caller's; what is not empty and the host's has an address.
-            unsafe { prepared.run(source.address, destination.address) };
+    let found = match looked {
+        // It is looked at once more, for another one may have been done meanwhile.
+        Looked::Seen(at) => is_like(&copies.copies[usize::from(at)]).map(|()| usize::from(at)),
+        Looked::Other => None,
+        Looked::NotYet => copies.find(is_like).map(|(at, ())| at),
+    };
+    let Some(at) = found else {
+        let (more, many, most) = OTHERS;
+        (copies.others, copies.turn) = ((copies.others + more).min(most), copies.turn.wrapping_add(1));
+        let has_turn = copies.others <= many || copies.turn.is_multiple_of(ONE_OF);
+        if has_turn && Known::can_be(source) && Known::can_be(destination) {
+            copies.add(rules, source, destination);
+        }
+        return false;
+    };
+    (copies.last, copies.others) = (at, copies.others.saturating_sub(1));
+    // SAFETY: it is prepared, or that is its place; the caller's.
+    unsafe {
+        if copies.copies[at].state == State::Prepared {
+            copies.prepared[at].assume_init_mut().run(source.address, destination.address);
             return true;
         }
-        // SAFETY: the caller's.
-        copy.prepared = unsafe { prepared(source, destination, options) };
-        return copy.prepared.is_some();
+        let report = prepare(&mut copies.prepared[at], source, destination, options);
+        if let Some(report) = report {
+            (copies.copies[at].state, copies.reports[at]) = (State::Prepared, report);
+        }
+        report.is_some()
     }
-    if let Some((source, destination)) = Known::of(source).zip(Known::of(destination)) {
-        copies.add(Copy { rules, source, destination, prepared: None });
-    }
-    false
 }
 
-/// Does a copy and says how. None: not in a way that is kept, and nothing was done.
+/// Does a copy, keeps how, and says what is told of it. None: not in a way that is kept, and nothing was done.
 ///
 /// # Safety
 /// As [`copy_checked`].
 #[inline(never)]
-unsafe fn prepared(
+unsafe fn prepare(
+    place: &mut MaybeUninit<Prepared>,
     source: &TensorView<'_>,
     destination: &TensorView<'_>,
     options: &ConvertOptions,
-) -> Option<(Prepared, Report)> {
+) -> Option<Report> {
     let report = Report::from(&plan::copy_into(source, destination, options).ok()?);
     let (from, to) = (source.address, destination.address);
     let moves = source.dtype == destination.dtype;
     if moves && source.has_strides_of(destination) && source.facts.is_dense() {
         // SAFETY: dense elements fill these bytes on both sides.
         unsafe { host::copy_bytes(from, to, source.num_bytes) };
-        return Some((Prepared::bytes(source.num_bytes), report));
+        Prepared::bytes(place, source.num_bytes);
+        return Some(report);
     }
     let rules = Rules { saturate: options.saturate, exact: false };
     let mut room = [Axis::default(); most_axes(MOST_NDIM)];
     let job = Transfer::new(source.shape, side_of(source), side_of(destination), rules, &mut room);
     // SAFETY: the caller's.
-    unsafe { Prepared::make(&job, from, to) }.map(|prepared| (prepared, report))
+    unsafe { Prepared::make(place, &job, from, to) }.then_some(report)
 }

@@ -21,7 +21,7 @@ pub struct Known {
 }
 
 /// Of each axis, side by side.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Axes {
     extents: [i64; MOST_NDIM],
     strides: [i64; MOST_NDIM],
@@ -30,35 +30,45 @@ struct Axes {
 }
 
 impl Known {
-    /// None: such tensors are not known again.
-    pub fn of(view: &TensorView<'_>) -> Option<Known> {
-        let is_known = (1..=MOST_NDIM).contains(&view.shape.len())
+    /// Of no tensor.
+    pub const NONE: Known = Known {
+        ndim: 0,
+        dtype: DLDataType { code: 0, bits: 0, lanes: 0 },
+        flags: 0,
+        begin: 0,
+        end: 0,
+        is_row_major: false,
+        axes: Axes { extents: [0; MOST_NDIM], strides: [0; MOST_NDIM], says: [0; MOST_NDIM] },
+    };
+
+    /// Whether tensors like that are known again.
+    #[inline]
+    pub fn can_be(view: &TensorView<'_>) -> bool {
+        (1..=MOST_NDIM).contains(&view.shape.len())
             && view.device.device_type == device_type::CPU
-            && !view.facts.is_empty();
-        if !is_known {
-            return None;
-        }
-        let mut axes = Axes::default();
+            && !view.facts.is_empty()
+    }
+
+    /// Becomes that of a tensor which can be. In place, for it is more than is written.
+    pub fn set(&mut self, view: &TensorView<'_>) {
+        self.ndim = view.shape.len() as i32;
+        self.dtype = view.dtype;
+        self.flags = view.flags;
+        self.begin = view.begin_offset - view.byte_offset as i64;
+        self.end = view.end_offset - view.byte_offset as i64;
+        self.is_row_major = view.facts.is_c_contiguous();
         for (axis, (&extent, &stride)) in view.shape.iter().zip(view.strides).enumerate() {
-            axes.extents[axis] = extent;
-            axes.strides[axis] = stride;
-            axes.says[axis] = if extent == 1 { 0 } else { !0 };
+            self.axes.extents[axis] = extent;
+            self.axes.strides[axis] = stride;
+            self.axes.says[axis] = if extent == 1 { 0 } else { !0 };
         }
-        Some(Known {
-            ndim: view.shape.len() as i32,
-            dtype: view.dtype,
-            flags: view.flags,
-            begin: view.begin_offset - view.byte_offset as i64,
-            end: view.end_offset - view.byte_offset as i64,
-            is_row_major: view.facts.is_c_contiguous(),
-            axes,
-        })
     }
 
     /// Whether a tensor is like it.
     pub fn is_like(&self, view: &TensorView<'_>) -> bool {
         let ndim = self.ndim as usize;
-        (ndim, self.dtype, self.flags) == (view.shape.len(), view.dtype, view.flags)
+        (ndim, self.dtype, self.flags, self.end)
+            == (view.shape.len(), view.dtype, view.flags, view.end_offset - view.byte_offset as i64)
             && view.device.device_type == device_type::CPU
             && self.axes.extents[..ndim] == *view.shape
             && self.axes.strides[..ndim] == *view.strides
@@ -81,6 +91,11 @@ impl Known {
             && !shape.is_null()
             && (!strides.is_null() || self.is_row_major);
         if !is_like {
+            return None;
+        }
+        // Most others differ there already.
+        // SAFETY: there is one axis at least, for so many are known.
+        if unsafe { shape.read_unaligned() } != self.axes.extents[0] {
             return None;
         }
         // SAFETY: the pointers hold ndim numbers each.

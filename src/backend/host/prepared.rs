@@ -1,5 +1,7 @@
 //! A small job that was looked into once, to be done again between other addresses.
 
+use std::mem::MaybeUninit;
+
 use super::cast::{CastKernel, Caster};
 use super::fuse::{Matrices, Rows};
 use super::kernel::{Move, Sides};
@@ -15,14 +17,17 @@ const MOST_AXES: usize = 10;
 const MOST_LINES: usize = 256;
 
 /// All that a job needs but its addresses.
-#[derive(Clone, Copy)]
 pub struct Prepared {
     what: What,
     call: Kept,
-    /// Those that the call has.
-    axes: [Axis; MOST_AXES],
+    room: Room,
+}
+
+/// What a call has elsewhere. Only what it has is written: most have little of it.
+struct Room {
+    axes: [MaybeUninit<Axis>; MOST_AXES],
     /// Where its rows start, then where its columns do.
-    lines: [isize; MOST_LINES],
+    lines: [MaybeUninit<isize>; MOST_LINES],
 }
 
 /// What does it.
@@ -68,27 +73,28 @@ enum Kept {
 
 impl Prepared {
     /// One that copies bytes as they lie.
-    pub fn bytes(bytes: u64) -> Prepared {
-        let none = Kept::Walk { start: (0, 0), axes: 0 };
-        Prepared {
-            what: What::Bytes(bytes),
-            call: none,
-            axes: [Axis::default(); MOST_AXES],
-            lines: [0; MOST_LINES],
-        }
+    pub fn bytes(place: &mut MaybeUninit<Prepared>, bytes: u64) {
+        let call = Kept::Walk { start: (0, 0), axes: 0 };
+        Prepared::set(place, What::Bytes(bytes), call);
     }
 
-    /// Does a job, of which one thread does all, and keeps how. None: that is not kept, and nothing was done.
+    /// Does a job, of which one thread does all, and keeps how. False: that is not kept, and nothing was done.
     ///
     /// # Safety
-    /// As [`super::run`]; it stops at no value.
-    pub unsafe fn make(job: &Transfer<'_>, source: u64, destination: u64) -> Option<Prepared> {
+    /// As [`super::run`].
+    pub unsafe fn make(
+        place: &mut MaybeUninit<Prepared>,
+        job: &Transfer<'_>,
+        source: u64,
+        destination: u64,
+    ) -> bool {
         let sides = Sides::between(source, destination);
         let start = (job.folded.source_offset, job.folded.destination_offset);
         if job.folded.axes.len() > MOST_AXES {
-            return None;
+            return false;
         }
-        let mut made = Prepared::bytes(0);
+        // SAFETY: a part of what is there, which needs no value.
+        let room = unsafe { &mut (*place.as_mut_ptr()).room };
         // SAFETY: the caller's.
         unsafe {
             match job.work {
@@ -96,63 +102,28 @@ impl Prepared {
                     let (axes, size) = larger_elements(job.folded.axes, size);
                     let bytes = elements(axes) * size as usize;
                     let kernel = Move::new(sides, size as usize, bytes);
-                    made.walk(axes, start, &kernel);
-                    made.what = What::Move(kernel);
+                    let call = room.walk(axes, start, &kernel);
+                    Prepared::set(place, What::Move(kernel), call);
                 }
                 Work::Cast(cast) if !cast.from_bits && !cast.to_bits && !cast.exact => {
                     let axes = job.folded.axes;
                     let kernel = CastKernel::new(sides, Caster::new(&cast), elements(axes), (None, None));
-                    made.walk(axes, start, &kernel);
-                    made.what = What::Cast(kernel);
+                    let call = room.walk(axes, start, &kernel);
+                    Prepared::set(place, What::Cast(kernel), call);
                 }
-                _ => return None,
+                _ => return false,
             }
         }
-        Some(made)
+        true
     }
 
-    /// Walks a job, and keeps what it comes to.
-    ///
-    /// # Safety
-    /// As [`walk::walk`].
-    unsafe fn walk(&mut self, axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) {
-        self.call = Kept::Walk { start, axes: axes.len() };
-        self.axes[..axes.len()].copy_from_slice(axes);
-        // SAFETY: the caller's.
-        unsafe { walk::walk_showing(axes, start, kernel, &mut |call| self.keep(call)) };
-    }
-
-    /// Keeps a call, if there is room for it.
-    fn keep(&mut self, call: &Call<'_>) {
-        match *call {
-            Call::Row { from, to, n } => self.call = Kept::Whole(Call::Row { from, to, n }),
-            Call::Rows { from, to, n, count, next } => {
-                self.call = Kept::Whole(Call::Rows { from, to, n, count, next });
-            }
-            Call::Matrix { from, to, rows, columns } => {
-                self.call = Kept::Whole(Call::Matrix { from, to, rows, columns });
-            }
-            Call::Runs { from, to, bytes, axes } => {
-                self.axes[..axes.len()].copy_from_slice(axes);
-                self.call = Kept::Runs { from, to, bytes, axes: axes.len() };
-            }
-            Call::Shuffled { from, to, count, shuffle } => {
-                self.call = Kept::Shuffled { from, to, count, shuffle: *shuffle };
-            }
-            Call::Scattered { from, to, matrices } => {
-                let (rows, columns) = (matrices.rows.offsets, matrices.columns);
-                let (all, outer) = (rows.len() + columns.len(), matrices.outer);
-                if all > MOST_LINES || outer.len() > MOST_AXES {
-                    return;
-                }
-                self.lines[..rows.len()].copy_from_slice(rows);
-                self.lines[rows.len()..all].copy_from_slice(columns);
-                self.axes[..outer.len()].copy_from_slice(outer);
-                let (rows, columns, axes) = (rows.len(), columns.len(), outer.len());
-                let of_rows = Rows { offsets: &[], ..matrices.rows };
-                let matrices = Matrices { rows: of_rows, columns: &[], outer: &[], ..*matrices };
-                self.call = Kept::Scattered { from, to, matrices, rows, columns, axes };
-            }
+    /// Writes all but the room.
+    fn set(place: &mut MaybeUninit<Prepared>, what: What, call: Kept) {
+        let place = place.as_mut_ptr();
+        // SAFETY: fields of what is there.
+        unsafe {
+            (&raw mut (*place).what).write(what);
+            (&raw mut (*place).call).write(call);
         }
     }
 
@@ -169,34 +140,80 @@ impl Prepared {
                 What::Bytes(bytes) => copy_bytes(source, destination, *bytes),
                 What::Move(kernel) => {
                     kernel.sides = sides;
-                    self.call.run(kernel, &self.axes, &self.lines);
+                    self.call.run(kernel, &self.room);
                 }
                 What::Cast(kernel) => {
                     kernel.sides = sides;
-                    self.call.run(kernel, &self.axes, &self.lines);
+                    self.call.run(kernel, &self.room);
                 }
             }
         }
     }
 }
 
+impl Room {
+    /// Walks a job, and says what it comes to.
+    ///
+    /// # Safety
+    /// As [`walk::walk`].
+    unsafe fn walk(&mut self, axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> Kept {
+        let mut kept = None;
+        // SAFETY: the caller's.
+        unsafe { walk::walk_showing(axes, start, kernel, &mut |call| kept = self.keep(call)) };
+        kept.unwrap_or_else(|| {
+            self.axes[..axes.len()].write_copy_of_slice(axes);
+            Kept::Walk { start, axes: axes.len() }
+        })
+    }
+
+    /// Keeps a call. None: there is no room for it.
+    fn keep(&mut self, call: &Call<'_>) -> Option<Kept> {
+        Some(match *call {
+            Call::Row { from, to, n } => Kept::Whole(Call::Row { from, to, n }),
+            Call::Rows { from, to, n, count, next } => Kept::Whole(Call::Rows { from, to, n, count, next }),
+            Call::Matrix { from, to, rows, columns } => Kept::Whole(Call::Matrix { from, to, rows, columns }),
+            Call::Runs { from, to, bytes, axes } => {
+                self.axes[..axes.len()].write_copy_of_slice(axes);
+                Kept::Runs { from, to, bytes, axes: axes.len() }
+            }
+            Call::Shuffled { from, to, count, shuffle } => {
+                Kept::Shuffled { from, to, count, shuffle: *shuffle }
+            }
+            Call::Scattered { from, to, matrices } => {
+                let (rows, columns) = (matrices.rows.offsets, matrices.columns);
+                let (all, outer) = (rows.len() + columns.len(), matrices.outer);
+                if all > MOST_LINES || outer.len() > MOST_AXES {
+                    return None;
+                }
+                self.lines[..rows.len()].write_copy_of_slice(rows);
+                self.lines[rows.len()..all].write_copy_of_slice(columns);
+                self.axes[..outer.len()].write_copy_of_slice(outer);
+                let (rows, columns, axes) = (rows.len(), columns.len(), outer.len());
+                let of_rows = Rows { offsets: &[], ..matrices.rows };
+                let matrices = Matrices { rows: of_rows, columns: &[], outer: &[], ..*matrices };
+                Kept::Scattered { from, to, matrices, rows, columns, axes }
+            }
+        })
+    }
+}
+
 impl Kept {
     /// # Safety
-    /// As [`Call::run`]; the axes and the lines are those that were kept with it.
+    /// As [`Call::run`]; the room is that which it was kept in.
     #[inline(always)]
-    unsafe fn run(&self, kernel: &impl Kernel, room: &[Axis; MOST_AXES], lines: &[isize; MOST_LINES]) {
-        // SAFETY: the caller's.
+    unsafe fn run(&self, kernel: &impl Kernel, room: &Room) {
+        // SAFETY: the caller's; so many were written.
         unsafe {
+            let of = |axes: usize| room.axes[..axes].assume_init_ref();
             match *self {
-                Kept::Walk { start, axes } => walk::walk(&room[..axes], start, kernel),
+                Kept::Walk { start, axes } => walk::walk(of(axes), start, kernel),
                 Kept::Whole(call) => call.run(kernel),
-                Kept::Runs { from, to, bytes, axes } => kernel.runs(from, to, bytes, &room[..axes]),
+                Kept::Runs { from, to, bytes, axes } => kernel.runs(from, to, bytes, of(axes)),
                 Kept::Shuffled { from, to, count, ref shuffle } => kernel.shuffled(from, to, count, shuffle),
                 Kept::Scattered { from, to, ref matrices, rows, columns, axes } => {
-                    let (offsets, rest) = lines.split_at(rows);
-                    let (columns, outer) = (&rest[..columns], &room[..axes]);
+                    let (offsets, columns) = room.lines[..rows + columns].assume_init_ref().split_at(rows);
                     let rows = Rows { offsets, ..matrices.rows };
-                    kernel.scattered(from, to, &Matrices { rows, columns, outer, ..*matrices })
+                    kernel.scattered(from, to, &Matrices { rows, columns, outer: of(axes), ..*matrices })
                 }
             }
         };

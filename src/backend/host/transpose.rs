@@ -367,7 +367,8 @@ impl Matrix {
         if size > 8 || self.rows.min(self.columns) * size < LINE / 2 {
             return false;
         }
-        let (rows, columns) = (self.rows * size % LINE != 0, self.columns * size % LINE != 0);
+        let is_ragged = |elements: usize| !(elements * size).is_multiple_of(LINE);
+        let (rows, columns) = (is_ragged(self.rows), is_ragged(self.columns));
         let is_ragged = if size == 1 { rows || columns } else { rows && columns };
         is_ragged && self.rows * self.columns <= RAGGED
     }
