@@ -134,6 +134,10 @@ impl Place {
     #[inline(always)]
     fn take() -> Option<Taken> {
         let thread = host::thread();
+        // Nobody's, as that of a thread which the system's library does not know may be.
+        if thread == 0 {
+            return None;
+        }
         let first = thread.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS - PLACES.ilog2());
         for index in 0..TRIES {
             let place = &RECENT[(first + index) % PLACES];

@@ -54,8 +54,8 @@ pub const fn one_thread(in_runs: bool) -> u64 {
     split::PARALLEL[!in_runs as usize] as u64
 }
 
-/// An even number that no other thread has at the time, and that is not 0: where the system keeps what it knows of this
-/// one. Thread-local data of our own would be in memory that is taken when it is first touched.
+/// An even number that no other thread has at the time, unless it is 0: where the system's library keeps what it knows of
+/// this one. Thread-local data of our own would be in memory that is taken when it is first touched.
 #[inline(always)]
 pub fn thread() -> usize {
     let thread: usize;
