@@ -194,6 +194,10 @@ impl Kernel for Move {
         self.transpose.is_some()
     }
 
+    fn elsewhere(&self, destination: *mut u8) -> Move {
+        Move::new(Sides { destination, ..self.sides }, self.size, 0)
+    }
+
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
         // SAFETY: as the caller says.
         unsafe {
@@ -354,6 +358,10 @@ impl Kernel for MoveBits {
 
     fn transposes(&self) -> bool {
         false
+    }
+
+    fn elsewhere(&self, destination: *mut u8) -> MoveBits {
+        MoveBits { sides: Sides { destination, ..self.sides }, ..*self }
     }
 
     unsafe fn row(&self, mut from: (i64, i64), mut to: (i64, i64), mut n: usize) -> bool {

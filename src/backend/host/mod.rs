@@ -1,17 +1,18 @@
 //! The host: its memory and its processor.
 //!
-//! A job's axes are divided among threads (`split`, `threads`; `streak`: small jobs in a row), walked in blocks
+//! A job's axes are divided among threads (`split`, `cuts`, `threads`; `streak`: small jobs in a row), walked in blocks
 //! that the caches like (`walk`), and handed as rows and matrices to a kernel (`kernel`), which is made of copies
 //! (`copy`), transposes (`transpose`), elements that change places within a line (`shuffle`), casts (`cast`, `float`)
 //! and elements within bytes (`bits`). What is too large for the caches is written around them (`stream`). Everything
 //! that gains by it is compiled for several sets of instructions (`isa`). Large results come from huge pages (`pages`).
-//! What the system tells is read without allocating (`system`); `affinity`: on which processors threads run. `prepared`: what
-//! a small job came to, to be done again.
+//! What the system tells is read without allocating (`system`); `affinity`: on which processors threads run.
+//! `prepared`: what a small job came to, to be done again.
 
 mod affinity;
 mod bits;
 mod cast;
 mod copy;
+mod cuts;
 pub(super) mod float;
 mod fuse;
 mod isa;

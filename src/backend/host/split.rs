@@ -1,11 +1,11 @@
-//! Divides a job among threads, along one axis, so that no two of them write one cache line. Where only rows of the
-//! destination can be cut, and those are no whole lines, there is one at each cut that two threads do write.
+//! Divides a job among threads, along one axis (`cuts`): whether, among how many, and along which.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::cuts::Cuts;
 use super::streak::Streak;
 use super::threads;
-use super::walk::{Kernel, PerAxis, walk};
+use super::walk::{Kernel, walk};
 use crate::layout::Axis;
 
 /// Bytes of the destination from which on a second thread pays for being woken, which takes as long as
@@ -19,8 +19,6 @@ const PART: i64 = 512 << 10;
 const PART_OF_SMALL: i64 = 256 << 10;
 /// Elements of a piece that is worth being read by itself.
 const PIECE: i64 = 64;
-/// Bytes of a cache line.
-const LINE: i64 = 64;
 
 /// Walks a job with at most `limit` threads (0: as many as the process may run on). The destination's
 /// steps count bytes, from `destination`.
@@ -68,9 +66,11 @@ pub unsafe fn run(
     };
     let enough =
         (0..axes.len()).rev().filter(|index| axes[*index].extent >= least(*index)).max_by_key(stride);
+    // Of about the longest as well.
     let longest = || {
-        let others = (0..axes.len()).filter(|index| Some(*index) != nearest || axes.len() == 1);
-        others.max_by_key(|index| axes[*index].extent)
+        let others = || (0..axes.len()).filter(|index| Some(*index) != nearest || axes.len() == 1);
+        let extent = others().map(|index| axes[index].extent).max()?;
+        others().rev().filter(|index| axes[*index].extent > extent / 4 * 3).max_by_key(stride)
     };
     let Some(picked) = enough.or_else(longest) else {
         // SAFETY: the caller's.
@@ -87,32 +87,20 @@ pub unsafe fn run(
         most if most < wanted => (most / threads as i64).max(1) * threads as i64,
         _ => wanted,
     };
-    // Parts begin where a line does: every `granule` steps, from the `first` one that does.
-    let granule = LINE / gcd(LINE, axis.destination);
-    let address = destination.wrapping_add_signed(start.1) as i64;
-    let begins_line = |step: &i64| (address + step * axis.destination) % LINE == 0;
-    let first = (0..granule.min(axis.extent)).find(begins_line).unwrap_or(0);
-    let up = |value: i64, step: i64| (value + step - 1) / step;
-    let part = up(up(axis.extent, wanted), granule) * granule;
-    let parts = up(axis.extent - first, part);
+    let size = (destination, steps.1);
+    let Some(cuts) = Cuts::new((axes, start), size, picked, (wanted, threads as i64)) else {
+        // SAFETY: the caller's.
+        return unsafe { walk(axes, start, kernel) };
+    };
+    let parts = cuts.parts();
     let kept = AtomicBool::new(true);
     let waited = threads::run(threads, parts as usize, &|index| {
         if !kept.load(Ordering::Relaxed) {
             return;
         }
         let index = if in_order { index as i64 } else { apart(index as i64, parts, threads as i64) };
-        let begin = if index == 0 { 0 } else { first + index * part };
-        let end = axis.extent.min(first + (index + 1) * part);
-        let mut own = PerAxis::new();
-        for (at, axis) in axes.iter().enumerate() {
-            let extent = if at == picked { end - begin } else { axis.extent };
-            if extent > 1 {
-                own.push(Axis { extent, ..*axis });
-            }
-        }
-        let start = (start.0 + begin * axis.source, start.1 + begin * axis.destination);
         // SAFETY: the parts are the caller's job, each once.
-        if !unsafe { walk(&own, start, kernel) } {
+        if !unsafe { cuts.part(index, kernel) } {
             kept.store(false, Ordering::Relaxed);
         }
     });
@@ -127,17 +115,11 @@ fn apart(index: i64, parts: i64, threads: i64) -> i64 {
     lane * (parts / threads) + lane.min(parts % threads) + at
 }
 
-fn gcd(mut a: i64, mut b: i64) -> i64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
 
+    use super::super::cuts::LINE;
     use super::*;
 
     /// Notes what it is asked to do.
@@ -160,7 +142,12 @@ mod tests {
         }
 
         unsafe fn row(&self, _from: (i64, i64), _to: (i64, i64), _n: usize) -> bool {
-            unreachable!("these are matrices")
+            true
+        }
+
+        /// Of what lies in lines that two parts would share.
+        fn elsewhere(&self, _destination: *mut u8) -> Notes {
+            Notes { least: self.least, matrices: Mutex::new(Vec::new()) }
         }
 
         unsafe fn matrix(
@@ -188,13 +175,20 @@ mod tests {
                     Axis { extent: rows, source: 4 * columns, destination: 4 },
                 ];
                 let notes = Notes { least, matrices: Mutex::new(Vec::new()) };
-                // SAFETY: nothing is read or written.
-                let done = unsafe { run(&axes, (0, 0), &notes, 1 << 20, 2) };
+                // What is in lines that parts would share is written there: nothing that anybody reads.
+                let mut memory = vec![0u8; (4 * rows * columns) as usize];
+                let destination = memory.as_mut_ptr().expose_provenance() as u64;
+                // SAFETY: as many bytes are there; nothing is read.
+                let done = unsafe { run(&axes, (0, 0), &notes, destination, 2) };
                 let matrices = notes.matrices.into_inner().unwrap();
                 let which = format!("{rows} x {columns}, {least:?}: {matrices:?}");
                 assert!(done, "{which}");
                 let elements: usize = matrices.iter().map(|(rows, columns)| rows * columns).sum();
-                assert_eq!(elements, (rows * columns) as usize, "{which}");
+                let all = (rows * columns) as usize;
+                assert!(
+                    elements <= all && all - elements <= (LINE / 4 * columns) as usize * matrices.len(),
+                    "{which}"
+                );
                 if matrices.len() == 1 {
                     continue; // there is one processor
                 }

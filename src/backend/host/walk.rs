@@ -9,7 +9,7 @@ use super::shuffle::{Group, Shuffle};
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
-pub trait Kernel: Sync {
+pub trait Kernel: Sync + Sized {
     /// The steps of elements that follow each other, in the source and in the destination.
     fn steps(&self) -> (i64, i64);
 
@@ -26,6 +26,9 @@ pub trait Kernel: Sync {
     fn least(&self) -> (i64, i64) {
         (1, 1)
     }
+
+    /// The same for results of a few kilobytes that go elsewhere.
+    fn elsewhere(&self, destination: *mut u8) -> Self;
 
     /// Does `n` elements. False: stop, a value was lost.
     ///
@@ -497,7 +500,7 @@ impl Outer {
 }
 
 /// Visits every combination of the axes, the last one fastest, until it says false.
-fn each(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64) -> bool) -> bool {
+pub fn each(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64) -> bool) -> bool {
     each_at(axes, start, &mut |from, to, _| visit(from, to))
 }
 

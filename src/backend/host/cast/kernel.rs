@@ -216,6 +216,11 @@ impl Kernel for CastKernel {
         self.transpose.is_some()
     }
 
+    fn elsewhere(&self, destination: *mut u8) -> CastKernel {
+        let sides = Sides { destination, ..self.sides };
+        CastKernel::new(sides, self.caster, 0, (self.from_bits, self.to_bits))
+    }
+
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
         // SAFETY: as the caller says.
         unsafe { self.rows(from, to, n, 1, (0, 0)) }
