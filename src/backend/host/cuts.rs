@@ -3,7 +3,9 @@
 //! Where a line begins at some step of the axis, whatever the steps of the axes around it, parts are boxes between
 //! such steps. Elsewhere rows, of which there is one for each combination of the axes around it, have their lines
 //! begin in different places, and each cut of a row is moved on to where the next line begins: the elements up to
-//! there, its head, belong to the part before. The part before the first one is the last one of the row before.
+//! there, its head, belong to the part before. The part before the first one is the last one of the row before. Only
+//! where elements themselves lie across lines, as they do at addresses that their size does not divide, are cuts not
+//! moved.
 
 use super::stream::Buffer;
 use super::walk::{Kernel, PerAxis, each, walk};
@@ -82,8 +84,12 @@ impl<'a> Cuts<'a> {
         if boxes.as_ref().is_some_and(|boxes| boxes.parts >= wanted.min(2 * threads)) {
             return boxes;
         }
+        // In thousandths of the job, as that of rows: some threads wait, or there is one part for all.
+        let waits = |parts: i64| 1000 * (up(parts, threads) * threads - parts) / parts;
+        let most = waits(boxes.as_ref().map_or(1, |boxes| boxes.parts));
         let moved = (0..axes.len()).filter_map(|picked| Rows::of(axes, picked, size, (wanted, threads)));
-        let moved = moved.min_by_key(|rows| rows.cost).map(|rows| Cuts {
+        let moved = moved.min_by_key(|rows| rows.cost).filter(|rows| rows.cost < most);
+        let moved = moved.map(|rows| Cuts {
             axes,
             start,
             picked: rows.picked,
