@@ -293,7 +293,8 @@ impl Rows {
         let reach = |index: usize| axes[index].source.unsigned_abs();
         let nearest = (0..axes.len()).min_by_key(|index| reach(*index))?;
         // What the source has in runs is cut into shorter ones, whose lines are read for a part of them.
-        let run = source.saturating_abs() / axes[nearest].source.abs().max(1) * size * part;
+        let elements_apart = source.saturating_abs() / axes[nearest].source.saturating_abs().max(1);
+        let run = elements_apart.saturating_mul(size).saturating_mul(part);
         // Some thread may have more to do than others.
         let uneven = 1000 * (up(extent, parts) * threads - extent * threads / parts) / extent;
         let around: i64 = axes[..picked].iter().map(|axis| axis.extent).product();
