@@ -94,7 +94,7 @@ impl Move {
             && bytes * count >= LONG_ROW
     }
 
-    /// Whether matrices are put together and written around the caches.
+    /// Whether what is put together is written around the caches.
     fn streams_batches(&self) -> bool {
         self.how == How::Streamed && cfg!(target_arch = "x86_64") && !stream::through()
     }
@@ -298,6 +298,21 @@ impl Kernel for Move {
         unsafe {
             let source = self.sides.source.offset(from as isize);
             copy(source, self.sides.destination.offset(to as isize), bytes, axes);
+        }
+        true
+    }
+
+    fn crosses(&self, n: i64, along: &Axis, across: &Axis) -> bool {
+        self.streams_batches() && stream::crossed::pays(n * self.size as i64, along, across)
+    }
+
+    unsafe fn crossed(&self, from: i64, to: i64, n: usize, along: &Axis, across: &Axis) -> bool {
+        let runs = copy::of_runs(Isa::get());
+        // SAFETY: as the caller says.
+        unsafe {
+            let source = self.sides.source.offset(from as isize);
+            let destination = self.sides.destination.offset(to as isize);
+            stream::crossed::copy(runs, source, destination, n * self.size, along, across);
         }
         true
     }

@@ -3,6 +3,7 @@
 //! longer turns. Where a processor writes whole rows faster through its caches ([`through`]), lines of both sides are
 //! asked for before.
 
+pub mod crossed;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -105,6 +105,20 @@ pub trait Kernel: Sync + Sized {
         unreachable!("in_runs() says no")
     }
 
+    /// Whether to do with [`Kernel::crossed`] rows of `n` elements that follow one another on both sides: `along` is the
+    /// axis on which rows are next to each other in the destination, and `across` that of the source.
+    fn crosses(&self, _n: i64, _along: &Axis, _across: &Axis) -> bool {
+        false
+    }
+
+    /// Does rows of `n` elements, one for each combination of the two axes.
+    ///
+    /// # Safety
+    /// They are part of the job.
+    unsafe fn crossed(&self, _from: i64, _to: i64, _n: usize, _along: &Axis, _across: &Axis) -> bool {
+        unreachable!("crosses() says no")
+    }
+
     /// Whether it has [`Kernel::shuffled`].
     fn shuffles(&self) -> bool {
         false
@@ -327,6 +341,19 @@ unsafe fn in_rows(
         show(&call);
         // SAFETY: the whole job.
         return unsafe { call.run(kernel) };
+    }
+    if is_run
+        && let Some((along, others)) = rest.split_last()
+        && let Some(index) = (0..others.len()).min_by_key(|index| others[*index].source.unsigned_abs())
+        && let across = &others[index]
+        && kernel.crosses(inner.extent, along, across)
+    {
+        let mut outer = PerAxis::new();
+        others.iter().filter(|axis| *axis != across).for_each(|axis| outer.push(*axis));
+        return each(&outer, start, &mut |from, to| {
+            // SAFETY: part of the job.
+            unsafe { kernel.crossed(from, to, inner.extent as usize, along, across) }
+        });
     }
     let mut along = *inner;
     let picked = near.or(rest.len().checked_sub(1));

@@ -1,0 +1,156 @@
+//! Rows that lie crosswise: what follows a row in the destination is far from it in the source, and what follows it in
+//! the source is far from it in the destination. Some rows of the source's axis, and of each some that follow in the
+//! destination, are a block. It is read into the caches in the order of the source while the block before is written in
+//! that of the destination, so that memory sees runs of several rows on both sides. What does not fill a line of a run
+//! waits for the next block.
+
+use std::ops::RangeInclusive;
+
+use super::{Buffer, LINE, Line, NOTHING, fence, lines, prefetch_bytes, write_around};
+use crate::backend::host::copy::RunsFn;
+use crate::layout::Axis;
+
+/// Bytes of a row for which this pays.
+const ROW: RangeInclusive<i64> = 33..=6 << 10;
+/// Bytes that follow each other in the source and in the destination at least. With fewer, all is read or written in
+/// order anyway, of few rows at a time.
+const LEAST: (i64, i64) = (128, 1 << 10);
+/// Rows of a block along the source's axis: runs of the destination that are open at a time.
+const OPEN: usize = 32;
+/// Bytes that follow each other in the destination in a block, which is two rows at least.
+const RUN: usize = 4 << 10;
+/// Bytes of a row from which on it is not put together with others before it is written.
+const BY_ITSELF: usize = 512;
+
+/// Where a run of the destination ends: what is there of its last line, between others that are written with any bytes.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct End([Line; 3]);
+
+impl End {
+    fn line(&mut self) -> *mut u8 {
+        (&raw mut self.0[1]).cast()
+    }
+}
+
+/// Whether that is best for rows of so many bytes, along axes as [`copy`] has them.
+pub fn pays(bytes: i64, along: &Axis, across: &Axis) -> bool {
+    along.destination == bytes
+        && (bytes..along.source.abs()).contains(&across.source.abs())
+        && ROW.contains(&bytes)
+        && bytes * across.extent >= LEAST.0
+        && (bytes >= BY_ITSELF as i64 || bytes * along.extent >= LEAST.1)
+}
+
+/// Copies rows of so many bytes around the caches, one for each combination of the two axes: those of `along` follow
+/// each other in the destination, those of `across` are nearer to each other in the source.
+///
+/// # Safety
+/// Every row is readable and writable, and none overlaps another.
+pub unsafe fn copy(
+    runs: RunsFn,
+    source: *const u8,
+    destination: *mut u8,
+    bytes: usize,
+    along: &Axis,
+    across: &Axis,
+) {
+    let in_run = (RUN / bytes).max(2);
+    let row = |a: i64, b: i64| source.wrapping_offset((a * along.source + b * across.source) as isize);
+    let mut ends = [const { End([NOTHING; 3]) }; OPEN];
+    for open in (0..across.extent).step_by(OPEN) {
+        let count = (across.extent - open).min(OPEN as i64);
+        for begin in (0..along.extent).step_by(in_run) {
+            let end = along.extent.min(begin + in_run as i64);
+            let (is_first, is_last) = (begin == 0, end == along.extent);
+            // The first row of the block after this one.
+            let (mut next, next_open) = if is_last { (0, open + count) } else { (end, open) };
+            let mut asked = 0;
+            for (b, run_end) in (open..open + count).zip(&mut ends) {
+                let to = destination
+                    .wrapping_offset((begin * along.destination + b * across.destination) as isize);
+                for _ in begin..end {
+                    prefetch_bytes(row(next, next_open + asked), bytes as isize);
+                    asked += 1;
+                    if asked == count {
+                        (next, asked) = (next + 1, 0);
+                    }
+                }
+                let run = Axis { extent: end - begin, source: along.source, destination: bytes as i64 };
+                // SAFETY: rows of the caller's; those before have left the end of their run.
+                unsafe {
+                    if bytes < BY_ITSELF {
+                        together(runs, row(begin, b), to, bytes, &run, run_end, (is_first, is_last));
+                    } else {
+                        for a in begin..end {
+                            let to = to.wrapping_add((a - begin) as usize * bytes);
+                            let ends = (a == 0, a + 1 == along.extent);
+                            by_itself(row(a, b), to, bytes, run_end, ends);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    fence();
+}
+
+/// Puts rows together, then writes them.
+///
+/// # Safety
+/// As [`by_itself`], of some rows, [`RUN`] bytes at most.
+unsafe fn together(
+    runs: RunsFn,
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+    run: &Axis,
+    end: &mut End,
+    (is_first, is_last): (bool, bool),
+) {
+    let mut buffer = Buffer::<{ LINE + RUN }>::new();
+    let buffer = buffer.start();
+    // SAFETY: the buffer has room for the line before and the rows, which have a line at least or are the last.
+    unsafe {
+        buffer.copy_from_nonoverlapping(end.line(), LINE);
+        runs(from, buffer.add(LINE), bytes, std::slice::from_ref(run));
+        write_around(buffer, to, run.extent as usize * bytes, is_first, is_last);
+        end.line().copy_from_nonoverlapping(buffer, LINE);
+    }
+}
+
+/// Copies a row of some lines; what does not fill a line waits for the next one. Of the first and the last row of a
+/// run it does not.
+///
+/// # Safety
+/// The row is readable and writable; `end` holds what is before it in its line, unless it is the first.
+#[inline(always)]
+unsafe fn by_itself(
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+    end: &mut End,
+    (is_first, is_last): (bool, bool),
+) {
+    let past = to as usize % LINE;
+    let head = (LINE - past) % LINE;
+    let count = (bytes - head) / LINE;
+    let (done, left) = (head + count * LINE, (bytes - head) % LINE);
+    let line = end.line();
+    // SAFETY: what is read is within the row, and what is written within it or the three lines of `end`.
+    unsafe {
+        if is_first {
+            from.copy_to_nonoverlapping(to, head);
+        } else if head > 0 {
+            from.copy_to_nonoverlapping(line.add(past), LINE);
+            lines(line, to.sub(past), 1);
+        }
+        lines(from.add(head), to.add(head), count);
+        if is_last {
+            from.add(done).copy_to_nonoverlapping(to.add(done), left);
+        } else {
+            // So that what is left is the first of the line.
+            from.add(bytes - LINE).copy_to_nonoverlapping(line.add(left).sub(LINE), LINE);
+        }
+    }
+}
