@@ -483,7 +483,7 @@ fn streamed_rows() {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn streamed_permutations() {
     // Bytes of an element, extents of the source, and the order in which the result has its axes.
-    const CASES: [(usize, &[i64], &[usize]); 25] = [
+    const CASES: [(usize, &[i64], &[usize]); 32] = [
         (1, &[17_900_003], &[0]),
         (16, &[1_050_007], &[0]),
         (1, &[3001, 6007], &[1, 0]),
@@ -510,6 +510,14 @@ fn streamed_permutations() {
         (8, &[160, 13_200], &[1, 0]),
         (16, &[50, 21_001], &[1, 0]),
         (4, &[3, 150, 10_001], &[0, 2, 1]),
+        // Rows that lie crosswise: short and long ones, few or many on either side, with axes around them.
+        (1, &[801, 350, 61], &[1, 0, 2]),
+        (2, &[330, 32, 804], &[1, 0, 2]),
+        (4, &[131, 129, 261], &[1, 0, 2]),
+        (16, &[61, 110, 161], &[1, 0, 2]),
+        (2, &[3, 1025, 43, 64], &[0, 2, 1, 3]),
+        (4, &[40, 11, 43, 222], &[2, 1, 0, 3]),
+        (8, &[4201, 2, 260], &[1, 0, 2]),
     ];
     let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
     let mut one = null_mut();

@@ -154,3 +154,64 @@ unsafe fn by_itself(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::host::copy;
+    use crate::backend::host::isa::Isa;
+
+    #[test]
+    fn rows_of_every_length_and_place() {
+        let runs = copy::of_runs(Isa::get());
+        for (bytes, many) in [(33, 150), (40, 260), (64, 70), (127, 40), (128, 33), (511, 9), (512, 5)]
+            .into_iter()
+            .chain([(577, 9), (640, 4), (1048, 7), (2111, 3), (6144, 2)])
+        {
+            for (along, across) in [(many, 1), (1, many), (many, 3), (3, many), (many, OPEN + 1), (2, 70)] {
+                for (shift, gap, is_back) in [(0, 0, false), (1, 7, true), (63, 0, true), (32, 64, false)] {
+                    check(runs, bytes, (along, across), shift, gap, is_back);
+                }
+            }
+        }
+
+        /// Rows with a gap between those of `across`, in the destination each of which begins `gap` after the one
+        /// before ends.
+        fn check(
+            runs: RunsFn,
+            bytes: usize,
+            (along, across): (usize, usize),
+            shift: usize,
+            gap: usize,
+            is_back: bool,
+        ) {
+            let from = |a: usize, b: usize| (a * across + b) * (bytes + gap);
+            let to = |a: usize, b: usize| shift + b * (along * bytes + gap) + a * bytes;
+            let source: Vec<u8> =
+                (0..along * across * (bytes + gap)).map(|at| (at * 7 + at / 251) as u8).collect();
+            let mut result = vec![0xa5u8; to(0, across) + LINE];
+            let mut expected = result.clone();
+            let read = |a: usize| if is_back { along - 1 - a } else { a };
+            for (a, b) in (0..along).flat_map(|a| (0..across).map(move |b| (a, b))) {
+                expected[to(a, b)..][..bytes].copy_from_slice(&source[from(read(a), b)..][..bytes]);
+            }
+            let step = from(1, 0) as i64;
+            let along_axis = Axis {
+                extent: along as i64,
+                source: if is_back { -step } else { step },
+                destination: bytes as i64,
+            };
+            let across_axis = Axis {
+                extent: across as i64,
+                source: (bytes + gap) as i64,
+                destination: (along * bytes + gap) as i64,
+            };
+            // SAFETY: both have room for all rows.
+            unsafe {
+                let (source, to) = (source.as_ptr().add(from(read(0), 0)), result.as_mut_ptr().add(to(0, 0)));
+                copy(runs, source, to, bytes, &along_axis, &across_axis);
+            }
+            assert!(result == expected, "{along} x {across} rows of {bytes} bytes to {shift}, {gap} apart");
+        }
+    }
+}
