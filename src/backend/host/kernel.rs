@@ -118,7 +118,7 @@ impl Move {
         {
             // SAFETY: as the caller says.
             unsafe { by_lines(copy, (source, from.row), (destination, to.row), n, count) };
-            return stream::fence();
+            return;
         }
         if let Some(copy) = self.copy.filter(|_| from.element != size) {
             // SAFETY: as the caller says.
@@ -181,7 +181,6 @@ impl Move {
                 },
             );
         }
-        stream::fence();
     }
 }
 
@@ -192,6 +191,10 @@ impl Kernel for Move {
 
     fn transposes(&self) -> bool {
         self.transpose.is_some()
+    }
+
+    fn goes_around(&self) -> bool {
+        self.how == How::Streamed
     }
 
     fn elsewhere(&self, destination: *mut u8) -> Move {

@@ -156,7 +156,6 @@ pub unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
         lines(from.add(by_turns * LINE), to.add(by_turns * LINE), count - by_turns);
         source.add(done).copy_to_nonoverlapping(destination.add(done), bytes - done);
     }
-    fence();
 }
 
 /// Whether elements at steps are worth writing around the caches: where prefetchers bring what is read, writing is most
@@ -222,7 +221,7 @@ pub unsafe fn in_order(
     let some = if picks { (some / 2).max(2 * LINE / size) } else { some };
     let follow = next == (n * size) as isize;
     let mut carried = NOTHING;
-    let kept = (0..count).all(|index| {
+    (0..count).all(|index| {
         let from = source.wrapping_offset(index as isize * from.row);
         let to = destination.wrapping_offset(index as isize * next);
         let part = |done: usize| from.wrapping_offset(done as isize * step);
@@ -242,11 +241,7 @@ pub unsafe fn in_order(
                 fill(part(done), count, buffer)
             })
         }
-    });
-    if !through {
-        fence();
-    }
-    kept
+    })
 }
 
 /// The same, `some` elements at a time, through the caches.
@@ -416,7 +411,7 @@ unsafe fn sse2(from: *const u8, to: *mut u8, count: usize) {
     }
 }
 
-/// Puts what was written around the caches before what is written from now on.
+/// Puts what was written around the caches before what is written from now on. Once after all of it: it waits for memory.
 #[inline(always)]
 pub fn fence() {
     #[cfg(target_arch = "x86_64")]
@@ -583,7 +578,6 @@ mod tests {
                         assert!(kept);
                         begin += count;
                     }
-                    fence();
                     assert!(destination == expected, "{n} of {size} bytes to {to} in parts of {part}");
                 }
             }

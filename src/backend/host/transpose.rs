@@ -26,7 +26,7 @@ pub use self::strips::MOST_COLUMNS;
 pub use self::strips::{Ahead, Block, each_piece, lines_each};
 use super::isa::Isa;
 use super::shuffle::Shuffle;
-use super::stream::{LINE, Line, fence, prefetch, prefetch_bytes, prefetch_to_write, write_around};
+use super::stream::{LINE, Line, prefetch, prefetch_bytes, prefetch_to_write, write_around};
 #[cfg(target_arch = "x86_64")]
 use super::stream::{Memory, through};
 
@@ -938,7 +938,6 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
                     _ => LINE as isize,
                 };
                 squares::<V, SIZE, true, true>(matrix, ahead);
-                fence();
             }
             _ if stream && streamed(matrix, itself, SIZE) => {}
             (true, true) if clashes(matrix, SIZE) && staged(matrix, itself, SIZE) => {}
@@ -1147,7 +1146,6 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
             }
         }
     }
-    fence();
     true
 }
 
@@ -1263,7 +1261,6 @@ impl<'a> Batch<'a> {
             }
             true
         });
-        fence();
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use super::fuse::{self, Matrices, Reach};
 use super::isa::Isa;
 use super::shuffle::{Group, Shuffle};
+use super::stream;
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
@@ -25,6 +26,11 @@ pub trait Kernel: Sync + Sized {
     /// a part should have: matrices with fewer are read or written in short pieces.
     fn least(&self) -> (i64, i64) {
         (1, 1)
+    }
+
+    /// Whether some of what it does is written around the caches: it is put in order at the end of a walk.
+    fn goes_around(&self) -> bool {
+        false
     }
 
     /// The same for results of a few kilobytes that go elsewhere.
@@ -198,6 +204,23 @@ pub unsafe fn walk(axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bo
 /// # Safety
 /// As [`walk`].
 pub unsafe fn walk_showing(
+    axes: &[Axis],
+    start: (i64, i64),
+    kernel: &impl Kernel,
+    show: &mut impl FnMut(&Call<'_>),
+) -> bool {
+    // SAFETY: as the caller says.
+    let kept = unsafe { visit_all(axes, start, kernel, show) };
+    if kernel.goes_around() {
+        stream::fence();
+    }
+    kept
+}
+
+/// # Safety
+/// As [`walk`].
+#[inline(always)]
+unsafe fn visit_all(
     axes: &[Axis],
     start: (i64, i64),
     kernel: &impl Kernel,

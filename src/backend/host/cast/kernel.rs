@@ -216,6 +216,10 @@ impl Kernel for CastKernel {
         self.transpose.is_some()
     }
 
+    fn goes_around(&self) -> bool {
+        self.streams
+    }
+
     fn elsewhere(&self, destination: *mut u8) -> CastKernel {
         let sides = Sides { destination, ..self.sides };
         CastKernel::new(sides, self.caster, 0, (self.from_bits, self.to_bits))
@@ -582,9 +586,6 @@ impl<'a> Fused<'a> {
                 }
             }
         }
-        if self.streams {
-            stream::fence();
-        }
         true
     }
 
@@ -593,15 +594,13 @@ impl<'a> Fused<'a> {
     unsafe fn strips(&self, stage: &Stage) -> bool {
         let block = self.block;
         // SAFETY: the caller's; a block has no more columns than there are lines to carry.
-        let kept = unsafe {
+        unsafe {
             transpose::each_piece(self.matrix, self.transpose.0, self.source_size, block, stage, |piece| {
                 let to = self.matrix.to(self.destination_size, piece.row, piece.column);
                 let carried = stage.carried(piece.index);
                 self.kernel.run_around(piece.staged, to, piece.rows, carried, piece.ends)
             })
-        };
-        stream::fence();
-        kept
+        }
     }
 
     /// # Safety

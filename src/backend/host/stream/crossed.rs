@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Buffer, LINE, Line, NOTHING, fence, lines, prefetch_bytes, write_around};
+use super::{Buffer, LINE, Line, NOTHING, lines, prefetch_bytes, write_around};
 use crate::backend::host::copy::RunsFn;
 use crate::layout::Axis;
 
@@ -92,7 +92,6 @@ pub unsafe fn copy(
             }
         }
     }
-    fence();
 }
 
 /// Puts rows together, then writes them.

@@ -383,9 +383,6 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
             break;
         }
     }
-    if staged.is_some() && streams {
-        fence();
-    }
 }
 
 /// What was read of a run last, and what comes next of it, is what memory has at hand: blocks of the same rows that are
@@ -466,9 +463,6 @@ unsafe fn side_by_side<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
         if !places.advance() {
             break;
         }
-    }
-    if staged.is_some() {
-        fence();
     }
 }
 
