@@ -322,6 +322,48 @@ pub unsafe fn row(
 /// unless they are the last, and `to` is writable.
 #[inline(always)]
 pub unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bool, last: bool) {
+    // SAFETY: the caller's.
+    unsafe { write_around_by(buffer, to, bytes, (first, last), |from, to, count| lines(from, to, count)) }
+}
+
+/// The same; `ask` is told from time to time how many bytes were written, and how many are next.
+///
+/// # Safety
+/// As [`write_around`].
+#[inline(always)]
+pub unsafe fn write_around_asking(
+    buffer: *mut u8,
+    to: *mut u8,
+    bytes: usize,
+    ends: (bool, bool),
+    ask: impl Fn(usize, usize),
+) {
+    /// Lines between two times: few, for memory takes few requests at once.
+    const SOME: usize = 8;
+    // SAFETY: the caller's; within the lines.
+    unsafe {
+        write_around_by(buffer, to, bytes, ends, |from, to, count| {
+            for done in (0..count).step_by(SOME) {
+                let some = SOME.min(count - done);
+                ask(done * LINE, some * LINE);
+                lines(from.wrapping_add(done * LINE), to.wrapping_add(done * LINE), some);
+            }
+        });
+    }
+}
+
+/// The same; `copy` copies whole lines.
+///
+/// # Safety
+/// As [`write_around`].
+#[inline(always)]
+unsafe fn write_around_by(
+    buffer: *mut u8,
+    to: *mut u8,
+    bytes: usize,
+    (first, last): (bool, bool),
+    copy: impl Fn(*const u8, *mut u8, usize),
+) {
     // SAFETY: as the caller vouches; `from` and `to` move together, and `to` is aligned for lines.
     unsafe {
         let start = buffer.add(LINE);
@@ -334,7 +376,7 @@ pub unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bo
             (from, to) = (from.wrapping_add(past + head), to.wrapping_add(past + head));
         }
         let count = (end as usize - from as usize) / LINE;
-        lines(from, to, count);
+        copy(from, to, count);
         (from, to) = (from.wrapping_add(count * LINE), to.wrapping_add(count * LINE));
         if last {
             from.copy_to_nonoverlapping(to, end as usize - from as usize);

@@ -26,9 +26,11 @@ pub use self::strips::MOST_COLUMNS;
 pub use self::strips::{Ahead, Block, each_piece, lines_each};
 use super::isa::Isa;
 use super::shuffle::Shuffle;
-use super::stream::{LINE, Line, prefetch, prefetch_bytes, prefetch_to_write, write_around};
 #[cfg(target_arch = "x86_64")]
-use super::stream::{Memory, through};
+use super::stream::through;
+use super::stream::{
+    LINE, Line, Memory, prefetch, prefetch_bytes, prefetch_to_write, write_around, write_around_asking,
+};
 
 /// A matrix to transpose, or a part of one.
 ///
@@ -968,6 +970,9 @@ pub const BATCH: usize = 8 << 10;
 /// Bytes of a matrix from which on that pays, times those of an element; and up to which, which fit the buffer.
 const BATCH_FROM: usize = 4 << 10;
 const BATCH_TO: usize = 64 << 10;
+/// Bytes of a matrix from which on those that come next are asked for while some are written, a few lines at a time:
+/// many at once are waited for.
+const ASK_BETWEEN: usize = 2400;
 /// Rows that are transposed before the next columns are looked at, so that the lines that two tiles
 /// share, and the pages, are still at hand.
 const BAND: usize = 256;
@@ -1208,6 +1213,16 @@ impl<'a> Batch<'a> {
         })
     }
 
+    /// Whether prefetchers bring what comes next better than who asks for it: short rows of small matrices that follow
+    /// each other in the source.
+    fn comes_by_itself(&self, first: &Matrix, next: isize, size: usize) -> bool {
+        let row = first.columns * size;
+        Memory::get() == Memory::Near
+            && (first.source_row, next) == (row as isize, self.bytes as isize)
+            && self.bytes <= 1 << 10
+            && row <= 2 * LINE
+    }
+
     /// Does `these` from one on, to where their results are to be. `asks`: for as many after them.
     ///
     /// # Safety
@@ -1218,6 +1233,7 @@ impl<'a> Batch<'a> {
             match self.each {
                 Each::Group(shuffle) => shuffle.run(self.source.add(done * self.bytes), to, these),
                 Each::Matrix { first, next, transpose, size } => {
+                    let asks = asks && !self.comes_by_itself(first, next, size);
                     for index in 0..these {
                         let source = self.source.offset((done + index) as isize * next);
                         let destination = to.add(index * self.bytes);
@@ -1230,6 +1246,22 @@ impl<'a> Batch<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// Asks for so many bytes of the matrices from one on, as if nothing were between their rows.
+    #[inline(always)]
+    fn ask(&self, done: usize, at: usize, some: usize) {
+        let Each::Matrix { first, next, size, .. } = self.each else { return };
+        let (row, rows) = (first.columns * size, first.rows);
+        let from = self.source.wrapping_offset(done as isize * next);
+        if (first.source_row, next) == (row as isize, self.bytes as isize) {
+            return prefetch_bytes(from.wrapping_add(at), some as isize);
+        }
+        for index in at / row..(at + some) / row {
+            let (matrix, row_of_it) = ((index / rows) as isize, (index % rows) as isize);
+            let from = from.wrapping_offset(matrix * next + row_of_it * first.source_row);
+            prefetch_bytes(from, row as isize);
         }
     }
 
@@ -1253,8 +1285,14 @@ impl<'a> Batch<'a> {
             // SAFETY: the caller's; those of a turn are within the buffer, which begins with a line.
             unsafe {
                 if let Some(stage) = &stage {
-                    self.run(done, these, stage.start().add(LINE), true);
-                    write_around(stage.start(), to, these * self.bytes, done == 0, is_last);
+                    let asks = self.bytes < ASK_BETWEEN;
+                    self.run(done, these, stage.start().add(LINE), asks);
+                    let ask = |at, some| {
+                        if !asks {
+                            self.ask(done + these, at, some)
+                        }
+                    };
+                    write_around_asking(stage.start(), to, these * self.bytes, (done == 0, is_last), ask);
                 } else {
                     self.run(done, these, to, true);
                 }
