@@ -305,9 +305,20 @@ fn streamed_batches() {
     const BYTES: usize = 17 << 20;
     const LINE: usize = 64;
     // Rows, columns, bytes of an element.
-    const CASES: [(usize, usize, usize); 24] = [
+    const CASES: [(usize, usize, usize); 33] = [
         (64, 64, 1),
         (128, 64, 1),
+        // Some columns at a time, of which the last ones are less than a line.
+        (350, 351, 1),
+        (500, 500, 1),
+        (50, 385, 1),
+        (250, 251, 2),
+        (180, 181, 4),
+        (150, 161, 8),
+        (90, 93, 16),
+        // What comes next is asked for while some are written.
+        (45, 47, 2),
+        (29, 27, 8),
         (64, 64, 2),
         (32, 128, 2),
         (64, 64, 4),

@@ -14,7 +14,7 @@ use super::copy::{CopyFn, Steps};
 use super::isa::Isa;
 
 /// Bytes from which on a result is better written around the caches.
-pub const STREAM_FROM: usize = 16 << 20;
+pub const STREAM_FROM: usize = 12 << 20;
 /// Bytes of a line of the caches.
 pub const LINE: usize = 64;
 /// Bytes of a row from which on that is worth it.

@@ -18,9 +18,7 @@ mod x86;
 use std::mem::MaybeUninit;
 
 pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size, reach};
-#[cfg(test)]
-pub use self::stage::STAGE;
-pub use self::stage::Stage;
+pub use self::stage::{STAGE, Stage};
 #[cfg(test)]
 pub use self::strips::MOST_COLUMNS;
 pub use self::strips::{Ahead, Block, each_piece, lines_each};
@@ -347,6 +345,13 @@ impl Matrix {
         (places | sides).is_multiple_of(LINE)
             && self.rows * self.columns * size >= LINES_FROM
             && Isa::get() == Isa::Avx512
+    }
+
+    /// Whether the second cache holds it with the next one, and a line of each of its rows is little, or part of a long row.
+    fn is_near(&self, size: usize) -> bool {
+        let (row, strip) = (self.columns * size, self.rows * LINE);
+        let is_large = matches!(Memory::get(), Memory::Near | Memory::Deep);
+        is_large && row * self.rows <= NEXT_TO && strip <= if row <= NARROW / 2 { STRIP / 2 } else { STRIP }
     }
 
     /// Whether vectors of half a line are better where two lines may share a whole one ([`Memory::Deep`]): of the result, or
@@ -970,6 +975,11 @@ pub const BATCH: usize = 8 << 10;
 /// Bytes of a matrix from which on that pays, times those of an element; and up to which, which fit the buffer.
 const BATCH_FROM: usize = 4 << 10;
 const BATCH_TO: usize = 64 << 10;
+/// Bytes of one of which some columns at a time fit the buffer that the first cache holds.
+const BY_COLUMNS: usize = 16 << 10;
+/// Bytes of one that a second cache of a megabyte holds with the next, and of a line of each of its rows.
+const NEXT_TO: usize = 256 << 10;
+const STRIP: usize = 32 << 10;
 /// Bytes of a matrix from which on those that come next are asked for while some are written, a few lines at a time:
 /// many at once are waited for.
 const ASK_BETWEEN: usize = 2400;
@@ -1159,7 +1169,8 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
 /// are as fast through the caches. Where rows or matrices are whole lines already, those are written as they are.
 pub fn is_batch(first: &Matrix, count: usize, size: usize) -> bool {
     let (row, bytes) = (first.rows * size, first.rows * first.columns * size);
-    (BATCH_FROM / size..=BATCH_TO).contains(&bytes)
+    (BATCH_FROM / size..).contains(&bytes)
+        && (bytes <= BATCH_TO || first.is_near(size))
         && count * bytes >= BATCH
         && !first.is_of_lines(size)
         && (row <= NARROW || !(first.destination as usize | row).is_multiple_of(LINE))
@@ -1249,6 +1260,45 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Does matrices that the second cache holds, some columns at a time.
+    ///
+    /// # Safety
+    /// As [`TransposeFn`] of each.
+    unsafe fn by_columns(
+        &self,
+        stage: &Stage,
+        first: &Matrix,
+        next: isize,
+        transpose: TransposeFn,
+        size: usize,
+    ) {
+        let row = first.rows * size;
+        // Lines of the source are read whole.
+        let some = (BATCH / row).next_multiple_of(LINE / size).min(STAGE / row).max(1);
+        let (buffer, destination_row) = (stage.start(), row as isize);
+        for index in 0..self.count {
+            let source = self.source.wrapping_offset(index as isize * next);
+            let mut column = 0;
+            while column < first.columns {
+                let left = first.columns - column;
+                // Less than a line is not left for the end.
+                let columns = if left * row < some * row + LINE { left } else { some };
+                let done = column * row;
+                let to = self.destination.wrapping_add(index * self.bytes + done);
+                let ends = (index + column == 0, index + 1 == self.count && columns == left);
+                // SAFETY: the caller's; so many columns are within the buffer, which begins with a line.
+                unsafe {
+                    let matrix = Matrix { source, destination_row, ..*first };
+                    let part = matrix.part(size, 0, column, first.rows, columns);
+                    transpose(&Matrix { destination: buffer.add(LINE), ..part }, How::Cached);
+                    let ask = |at, some| self.ask(index + 1, done + at, some);
+                    write_around_asking(buffer, to, columns * row, ends, ask);
+                }
+                column += columns;
+            }
+        }
+    }
+
     /// Asks for so many bytes of the matrices from one on, as if nothing were between their rows.
     #[inline(always)]
     fn ask(&self, done: usize, at: usize, some: usize) {
@@ -1280,6 +1330,12 @@ impl<'a> Batch<'a> {
     /// As [`TransposeFn`] of each; there is a line at least.
     pub unsafe fn around(&self) {
         let stage = Stage::take();
+        if let (Some(stage), Each::Matrix { first, next, transpose, size }) = (&stage, &self.each)
+            && self.bytes > BY_COLUMNS
+        {
+            // SAFETY: the caller's; some columns fit the buffer.
+            return unsafe { self.by_columns(stage, first, *next, *transpose, *size) };
+        }
         self.each_turn(|done, these, is_last| {
             let to = self.destination.wrapping_add(done * self.bytes);
             // SAFETY: the caller's; those of a turn are within the buffer, which begins with a line.
