@@ -3,10 +3,10 @@
 //! A job's axes are divided among threads (`split`, `cuts`, `threads`; `streak`: small jobs in a row), walked in blocks
 //! that the caches like (`walk`), and handed as rows and matrices to a kernel (`kernel`), which is made of copies
 //! (`copy`), transposes (`transpose`), elements that change places within a line (`shuffle`), casts (`cast`, `float`)
-//! and elements within bytes (`bits`). What is too large for the caches is written around them (`stream`). Everything
-//! that gains by it is compiled for several sets of instructions (`isa`). Large results come from huge pages (`pages`).
-//! What the system tells is read without allocating (`system`); `affinity`: on which processors threads run.
-//! `prepared`: what a small job came to, to be done again.
+//! and elements within bytes (`bits`). What is too large for the caches is written around them (`stream`; rows whose
+//! neighbours differ on the two sides: `stream::crossed`). Everything that gains by it is compiled for several sets of
+//! instructions (`isa`). Large results come from huge pages (`pages`). What the system tells is read without allocating
+//! (`system`); `affinity`: on which processors threads run. `prepared`: what a small job came to, to be done again.
 
 mod affinity;
 mod bits;
