@@ -297,6 +297,55 @@ fn streamed_casts() {
     }
 }
 
+/// Casts of rows that lie crosswise, short and long, few or many on either side, to a result that is written around the
+/// caches and starts anywhere.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn streamed_crosswise_casts() {
+    const BYTES: usize = 17 << 20;
+    // Elements of a row, rows that are next to each other in the source, bytes of an element of either side, and where in
+    // a line the result starts.
+    const CASES: [(usize, usize, usize, usize, usize); 10] = [
+        (64, 16, 4, 2, 0),
+        (64, 16, 2, 4, 6),
+        (17, 100, 1, 2, 1),
+        (40, 33, 8, 1, 13),
+        (256, 250, 1, 4, 4),
+        (1024, 3, 4, 2, 62),
+        (511, 65, 2, 8, 8),
+        (515, 40, 4, 8, 16),
+        (1000, 32, 8, 4, 0),
+        (90, 2, 4, 4, 60),
+    ];
+    let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
+    let mut random = Random(12);
+    for (n, across, from, to, lead) in CASES {
+        let along = BYTES / from.max(to) / n / across + random.below(9);
+        let elements = n * across * along;
+        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
+        let mut source = vec![0; elements * from];
+        for (element, value) in source.chunks_exact_mut(from).zip(noise.iter().cycle()) {
+            element[0] = *value;
+        }
+        let mut want = vec![0; elements * to + lead];
+        for (at, element) in want[lead..].chunks_exact_mut(to).enumerate() {
+            let (row, column) = (at / n, at % n);
+            element[0] = noise[((row % along * across + row / along) * n + column) % noise.len()];
+        }
+        let steps = |steps: [usize; 3]| steps.map(|step| step as i64).to_vec();
+        let source = Side { bytes: source, strides: steps([n, across * n, 1]), byte_offset: 0 };
+        let bytes = vec![0; want.len()];
+        let result = Side { bytes, strides: steps([along * n, n, 1]), byte_offset: lead };
+        let shape = steps([across, along, n]);
+        copy(&tensor(&source, &shape, kind(from, 0)), &tensor(&result, &shape, kind(to, 1)), null_mut());
+        let wrong = result.bytes.iter().zip(&want).filter(|(is, want)| is != want).count();
+        assert!(
+            wrong == 0,
+            "{along} x {across} rows of {n}, {from} bytes to {to}, after {lead}: {wrong} bytes"
+        );
+    }
+}
+
 /// Many small matrices, transposed to a result that is written around the caches, and starts at a line or anywhere; their
 /// rows follow each other, or have something between them, or run backwards.
 #[test]

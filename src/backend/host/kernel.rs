@@ -306,7 +306,8 @@ impl Kernel for Move {
     }
 
     fn crosses(&self, n: i64, along: &Axis, across: &Axis) -> bool {
-        self.streams_batches() && stream::crossed::pays(n * self.size as i64, along, across)
+        let bytes = n * self.size as i64;
+        self.streams_batches() && stream::crossed::pays((bytes, bytes), along, across)
     }
 
     unsafe fn crossed(&self, from: i64, to: i64, n: usize, along: &Axis, across: &Axis) -> bool {

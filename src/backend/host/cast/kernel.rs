@@ -11,6 +11,7 @@ use crate::backend::host::transpose::{
     self, Ahead, Batch, Block, How, Matrix, Stage, TransposeFn, lines_each,
 };
 use crate::backend::host::walk::Kernel;
+use crate::layout::Axis;
 
 /// Casts elements.
 #[derive(Clone, Copy)]
@@ -314,6 +315,25 @@ impl Kernel for CastKernel {
         let batch = Batch::of_matrices(&first, next as isize, count, transpose, source_size);
         // SAFETY: as the caller says.
         unsafe { self.cast_batch(&batch, first.destination, elements, &stage) }
+    }
+
+    fn crosses(&self, n: i64, along: &Axis, across: &Axis) -> bool {
+        let (source_size, destination_size) = self.caster.sizes();
+        let bytes = (n * source_size as i64, n * destination_size as i64);
+        let is_short = bytes.1 <= stream::crossed::MOST;
+        self.streams && !stream::through() && is_short && stream::crossed::pays(bytes, along, across)
+    }
+
+    unsafe fn crossed(&self, from: i64, to: i64, n: usize, along: &Axis, across: &Axis) -> bool {
+        let (source_size, destination_size) = self.caster.sizes();
+        let bytes = (n * source_size, n * destination_size);
+        // SAFETY: as the caller says.
+        unsafe {
+            let source = self.sides.source.offset(from as isize);
+            let destination = self.sides.destination.offset(to as isize);
+            let cast = |from: *const u8, to: *mut u8| self.caster.run(from, to, n);
+            stream::crossed::put(source, destination, bytes, along, across, cast)
+        }
     }
 
     fn shuffles(&self) -> bool {

@@ -19,6 +19,8 @@ const LEAST: (i64, i64) = (128, 1 << 10);
 const OPEN: usize = 32;
 /// Bytes that follow each other in the destination in a block, which is two rows at least.
 const RUN: usize = 4 << 10;
+/// Bytes that a block of casts reads at most, which may be more than it writes.
+const BLOCK: usize = 192 << 10;
 /// Bytes of a row from which on it is not put together with others before it is written.
 const BY_ITSELF: usize = 512;
 
@@ -33,13 +35,13 @@ impl End {
     }
 }
 
-/// Whether that is best for rows of so many bytes, along axes as [`copy`] has them.
-pub fn pays(bytes: i64, along: &Axis, across: &Axis) -> bool {
-    along.destination == bytes
-        && (bytes..along.source.abs()).contains(&across.source.abs())
-        && ROW.contains(&bytes)
-        && bytes * across.extent >= LEAST.0
-        && (bytes >= BY_ITSELF as i64 || bytes * along.extent >= LEAST.1)
+/// Whether that is best for rows of so many bytes, read and written, along axes as [`copy`] has them.
+pub fn pays((read, written): (i64, i64), along: &Axis, across: &Axis) -> bool {
+    along.destination == written
+        && (read..along.source.abs()).contains(&across.source.abs())
+        && ROW.contains(&written)
+        && read * across.extent >= LEAST.0
+        && (written >= BY_ITSELF as i64 || written * along.extent >= LEAST.1)
 }
 
 /// Copies rows of so many bytes around the caches, one for each combination of the two axes: those of `along` follow
@@ -56,66 +58,131 @@ pub unsafe fn copy(
     across: &Axis,
 ) {
     let in_run = (RUN / bytes).max(2);
+    each_run((source, destination), (bytes, bytes), in_run, (along, across), |run| {
+        // SAFETY: rows of the caller's.
+        unsafe {
+            if bytes < BY_ITSELF {
+                let axis = Axis { extent: run.rows as i64, source: along.source, destination: bytes as i64 };
+                let from = run.from;
+                return together(run, bytes, |to| {
+                    runs(from, to, bytes, std::slice::from_ref(&axis));
+                    true
+                });
+            }
+            for index in 0..run.rows {
+                let from = run.from.wrapping_offset(index as isize * along.source as isize);
+                let ends = (run.ends.0 && index == 0, run.ends.1 && index + 1 == run.rows);
+                by_itself(from, run.to.wrapping_add(index * bytes), bytes, run.end, ends);
+            }
+        }
+        true
+    });
+}
+
+/// Bytes that a row of [`put`] has at most in the destination.
+pub const MOST: i64 = RUN as i64;
+
+/// The same for rows of other bytes than are read, [`MOST`] at most: `put` puts a row together. False: it has failed.
+///
+/// # Safety
+/// As [`copy`]; `put` writes all of the row.
+pub unsafe fn put(
+    source: *const u8,
+    destination: *mut u8,
+    (read, written): (usize, usize),
+    along: &Axis,
+    across: &Axis,
+    mut put: impl FnMut(*const u8, *mut u8) -> bool,
+) -> bool {
+    let in_run = (RUN / written).min((BLOCK / OPEN / read).max(1));
+    each_run((source, destination), (read, written), in_run, (along, across), |run| {
+        let (from, rows) = (run.from, run.rows);
+        // SAFETY: rows of the caller's.
+        unsafe {
+            together(run, written, |to| {
+                (0..rows).all(|index| {
+                    let from = from.wrapping_offset(index as isize * along.source as isize);
+                    put(from, to.wrapping_add(index * written))
+                })
+            })
+        }
+    })
+}
+
+/// Rows that follow each other in the destination.
+struct Run<'a> {
+    /// The first of them.
+    from: *const u8,
+    to: *mut u8,
+    rows: usize,
+    /// Where those before have left the end of their line, and these leave theirs.
+    end: &'a mut End,
+    /// Whether nothing is before them, and after them.
+    ends: (bool, bool),
+}
+
+/// Shows the runs of each block, `in_run` rows at most, and asks for those of the next one; until it says false.
+#[inline(always)]
+fn each_run(
+    (source, destination): (*const u8, *mut u8),
+    (read, written): (usize, usize),
+    in_run: usize,
+    (along, across): (&Axis, &Axis),
+    mut show: impl FnMut(&mut Run) -> bool,
+) -> bool {
     let row = |a: i64, b: i64| source.wrapping_offset((a * along.source + b * across.source) as isize);
     let mut ends = [const { End([NOTHING; 3]) }; OPEN];
     for open in (0..across.extent).step_by(OPEN) {
         let count = (across.extent - open).min(OPEN as i64);
         for begin in (0..along.extent).step_by(in_run) {
-            let end = along.extent.min(begin + in_run as i64);
-            let (is_first, is_last) = (begin == 0, end == along.extent);
+            let beyond = along.extent.min(begin + in_run as i64);
+            let is_last = beyond == along.extent;
             // The first row of the block after this one.
-            let (mut next, next_open) = if is_last { (0, open + count) } else { (end, open) };
+            let (mut next, next_open) = if is_last { (0, open + count) } else { (beyond, open) };
             let mut asked = 0;
-            for (b, run_end) in (open..open + count).zip(&mut ends) {
-                let to = destination
-                    .wrapping_offset((begin * along.destination + b * across.destination) as isize);
-                for _ in begin..end {
-                    prefetch_bytes(row(next, next_open + asked), bytes as isize);
+            for (b, end) in (open..open + count).zip(&mut ends) {
+                let to = begin * written as i64 + b * across.destination;
+                for _ in begin..beyond {
+                    prefetch_bytes(row(next, next_open + asked), read as isize);
                     asked += 1;
                     if asked == count {
                         (next, asked) = (next + 1, 0);
                     }
                 }
-                let run = Axis { extent: end - begin, source: along.source, destination: bytes as i64 };
-                // SAFETY: rows of the caller's; those before have left the end of their run.
-                unsafe {
-                    if bytes < BY_ITSELF {
-                        together(runs, row(begin, b), to, bytes, &run, run_end, (is_first, is_last));
-                    } else {
-                        for a in begin..end {
-                            let to = to.wrapping_add((a - begin) as usize * bytes);
-                            let ends = (a == 0, a + 1 == along.extent);
-                            by_itself(row(a, b), to, bytes, run_end, ends);
-                        }
-                    }
+                let mut run = Run {
+                    from: row(begin, b),
+                    to: destination.wrapping_offset(to as isize),
+                    rows: (beyond - begin) as usize,
+                    end,
+                    ends: (begin == 0, is_last),
+                };
+                if !show(&mut run) {
+                    return false;
                 }
             }
         }
     }
+    true
 }
 
-/// Puts rows together, then writes them.
+/// Has rows of so many bytes put together, then writes them. False: that has failed.
 ///
 /// # Safety
-/// As [`by_itself`], of some rows, [`RUN`] bytes at most.
-unsafe fn together(
-    runs: RunsFn,
-    from: *const u8,
-    to: *mut u8,
-    bytes: usize,
-    run: &Axis,
-    end: &mut End,
-    (is_first, is_last): (bool, bool),
-) {
+/// The rows are writable, and [`RUN`] bytes at most; `put` writes all of them.
+#[inline(always)]
+unsafe fn together(run: &mut Run, bytes: usize, put: impl FnOnce(*mut u8) -> bool) -> bool {
     let mut buffer = Buffer::<{ LINE + RUN }>::new();
     let buffer = buffer.start();
     // SAFETY: the buffer has room for the line before and the rows, which have a line at least or are the last.
     unsafe {
-        buffer.copy_from_nonoverlapping(end.line(), LINE);
-        runs(from, buffer.add(LINE), bytes, std::slice::from_ref(run));
-        write_around(buffer, to, run.extent as usize * bytes, is_first, is_last);
-        end.line().copy_from_nonoverlapping(buffer, LINE);
+        buffer.copy_from_nonoverlapping(run.end.line(), LINE);
+        if !put(buffer.add(LINE)) {
+            return false;
+        }
+        write_around(buffer, run.to, run.rows * bytes, run.ends.0, run.ends.1);
+        run.end.line().copy_from_nonoverlapping(buffer, LINE);
     }
+    true
 }
 
 /// Copies a row of some lines; what does not fill a line waits for the next one. Of the first and the last row of a
