@@ -354,13 +354,14 @@ fn streamed_batches() {
     const BYTES: usize = 17 << 20;
     const LINE: usize = 64;
     // Rows, columns, bytes of an element.
-    const CASES: [(usize, usize, usize); 33] = [
+    const CASES: [(usize, usize, usize); 34] = [
         (64, 64, 1),
         (128, 64, 1),
         // Some columns at a time, of which the last ones are less than a line.
         (350, 351, 1),
         (500, 500, 1),
         (50, 385, 1),
+        (9001, 7, 1),
         (250, 251, 2),
         (180, 181, 4),
         (150, 161, 8),

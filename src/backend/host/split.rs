@@ -53,13 +53,13 @@ pub unsafe fn run(
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
     }
-    let several = threads as i64 * kernel.parts();
-    let most = if plain { i64::MAX } else { several };
-    let wanted = (bytes / part).min(most).max(threads as i64);
-    let several = wanted.min(several);
+    let all = (bytes / part).max(threads as i64);
+    let several = all.min(threads as i64 * kernel.parts());
+    let most = if plain { all } else { several };
     // Of the axes that have several parts for everybody the one that is furthest from innermost on both sides, so
-    // that parts keep what follows in memory whole, and of such one that has all, the outermost; else the longest. What is
-    // innermost in the source is cut into long pieces only: short ones would read a part of each line.
+    // that parts keep what follows in memory whole; of those as far the one with the most parts, and the outermost with
+    // as many; else the longest. What is innermost in the source is cut into long pieces only: short ones would read a
+    // part of each line.
     let nearest = (0..axes.len()).min_by_key(|index| axes[*index].source.unsigned_abs());
     let least = |index: usize| if Some(index) == nearest { several.saturating_mul(PIECE) } else { several };
     let stride = |index: &usize| {
@@ -68,7 +68,7 @@ pub unsafe fn run(
     };
     let is_enough = |index: &usize| axes[*index].extent >= least(*index);
     let enough = (0..axes.len()).rev().filter(is_enough);
-    let enough = enough.max_by_key(|index| (stride(index), wanted.min(axes[*index].extent)));
+    let enough = enough.max_by_key(|index| (stride(index), most.min(axes[*index].extent)));
     // Of about the longest as well.
     let longest = || {
         let others = || (0..axes.len()).filter(|index| Some(*index) != nearest || axes.len() == 1);
@@ -80,7 +80,8 @@ pub unsafe fn run(
         return unsafe { walk(axes, start, kernel) };
     };
     let axis = axes[picked];
-    let wanted = if picked == 0 { wanted } else { several };
+    // What every part has of each outer step is short where there are many.
+    let wanted = if picked == 0 { most } else { several };
     let least = match kernel.least() {
         (least, _) if Some(picked) == nearest => least,
         (_, least) if picked + 1 == axes.len() => least,

@@ -1,7 +1,7 @@
 //! Writes of results that the caches could not hold. They go around them, for a line that is written through them is
 //! read from memory before; reads and writes alternate by about [`CHUNK`], for memory is slower where they come in
 //! longer turns. Where a processor writes whole rows faster through its caches ([`through`]), lines of both sides are
-//! asked for before.
+//! asked for before. Nothing here is in order with what is written after it until there is a [`fence`].
 
 pub mod crossed;
 #[cfg(target_arch = "x86_64")]

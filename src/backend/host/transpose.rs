@@ -350,8 +350,8 @@ impl Matrix {
     /// Whether the second cache holds it with the next one, and a line of each of its rows is little, or part of a long row.
     fn is_near(&self, size: usize) -> bool {
         let (row, strip) = (self.columns * size, self.rows * LINE);
-        let is_large = matches!(Memory::get(), Memory::Near | Memory::Deep);
-        is_large && row * self.rows <= NEXT_TO && strip <= if row <= NARROW / 2 { STRIP / 2 } else { STRIP }
+        let has_room = matches!(Memory::get(), Memory::Near | Memory::Deep);
+        has_room && row * self.rows <= NEXT_TO && strip <= if row <= NARROW / 2 { STRIP / 2 } else { STRIP }
     }
 
     /// Whether vectors of half a line are better where two lines may share a whole one ([`Memory::Deep`]): of the result, or
@@ -1274,7 +1274,7 @@ impl<'a> Batch<'a> {
     ) {
         let row = first.rows * size;
         // Lines of the source are read whole.
-        let some = (BATCH / row).next_multiple_of(LINE / size).min(STAGE / row).max(1);
+        let some = (BATCH / row).max(1).next_multiple_of(LINE / size).min(STAGE / row);
         let (buffer, destination_row) = (stage.start(), row as isize);
         for index in 0..self.count {
             let source = self.source.wrapping_offset(index as isize * next);

@@ -28,12 +28,12 @@ pub trait Kernel: Sync + Sized {
         (1, 1)
     }
 
-    /// Whether some of what it does is written around the caches: it is put in order at the end of a walk.
+    /// Whether some of what it does is written around the caches, for which there is a fence at the end of a walk.
     fn goes_around(&self) -> bool {
         false
     }
 
-    /// The same for results of a few kilobytes that go elsewhere.
+    /// The same kernel for results of a few kilobytes that go elsewhere.
     fn elsewhere(&self, destination: *mut u8) -> Self;
 
     /// Does `n` elements. False: stop, a value was lost.

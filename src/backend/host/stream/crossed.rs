@@ -19,6 +19,8 @@ const LEAST: (i64, i64) = (128, 1 << 10);
 const OPEN: usize = 32;
 /// Bytes that follow each other in the destination in a block, which is two rows at least.
 const RUN: usize = 4 << 10;
+/// Bytes that a row of [`put`] has at most in the destination.
+pub const MOST: i64 = RUN as i64;
 /// Bytes that a block of casts reads at most, which may be more than it writes.
 const BLOCK: usize = 192 << 10;
 /// Bytes of a row from which on it is not put together with others before it is written.
@@ -79,10 +81,8 @@ pub unsafe fn copy(
     });
 }
 
-/// Bytes that a row of [`put`] has at most in the destination.
-pub const MOST: i64 = RUN as i64;
-
-/// The same for rows of other bytes than are read, [`MOST`] at most: `put` puts a row together. False: it has failed.
+/// The same for rows of so many bytes that are read, and so many that `put` makes of them, [`MOST`] at most. False: it has
+/// failed.
 ///
 /// # Safety
 /// As [`copy`]; `put` writes all of the row.
