@@ -8,7 +8,7 @@ use super::threads;
 use super::walk::{Kernel, walk};
 use crate::layout::Axis;
 
-/// Bytes of the destination from which on a second thread pays for being woken, which takes as long as
+/// Bytes of the larger side from which on a second thread pays for being woken, which takes as long as
 /// copying two megabytes: of plain copies, and of jobs that do more with each byte.
 pub const PARALLEL: [i64; 2] = [4 << 20, 2 << 20];
 /// The same for threads that are awake anyway, of which two are worth it from there on.
@@ -32,8 +32,9 @@ pub unsafe fn run(
     destination: u64,
     limit: u32,
 ) -> bool {
-    let bytes = axes.iter().fold(kernel.steps().1, |bytes, axis| bytes.saturating_mul(axis.extent));
     let steps = kernel.steps();
+    let times = |size: i64| axes.iter().fold(size, |bytes, axis| bytes.saturating_mul(axis.extent));
+    let (bytes, written) = (times(steps.0.max(steps.1)), times(steps.1));
     let in_order = axes.last().is_some_and(|inner| (inner.source, inner.destination) == steps);
     let plain = in_order && steps.0 == steps.1;
     if bytes < AWAKE || limit == 1 {
@@ -53,7 +54,8 @@ pub unsafe fn run(
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
     }
-    let all = (bytes / part).max(threads as i64);
+    // As many for each thread.
+    let all = (written / part / threads as i64).max(1) * threads as i64;
     let several = all.min(threads as i64 * kernel.parts());
     let most = if plain { all } else { several };
     // Of the axes that have several parts for everybody the one that is furthest from innermost on both sides, so

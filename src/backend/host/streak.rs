@@ -7,26 +7,30 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::threads::{SPIN, nanoseconds};
+use super::threads::{PATIENCE, SPIN, nanoseconds};
 
 /// How long jobs in a row take before others are woken: some times as long as a wake-up, so that those who do a few at a
 /// time lose little, and those who do many have not lost much before.
 const ENOUGH: u64 = 31;
 /// What that is counted in, at least one for each job.
 const UNIT: Duration = Duration::from_micros(8);
-/// The longest wait at the end of a job for those who help.
-const LATE: Duration = Duration::from_micros(200);
-/// How many times as long as that nobody helps then.
-const REST: u32 = 10;
+/// How long nobody helps after two jobs at once.
+const CROWDED: Duration = Duration::from_millis(2);
+/// How long nobody helps after those who do were waited for beyond [`PATIENCE`]: as long as that took, and twice as long
+/// each time that the next help is late as well, up to so many times. One who was late once, as where a system works for
+/// a moment, costs little; where the processors are always somebody else's, there is hardly a wait left.
+const MOST_LATE: u64 = 4;
 
 /// The jobs of the process.
 static LAST: Last = Last(AtomicU64::new(0));
 
-/// When the last job ended, or when the rest ends; in the low bits, how long jobs in a row have taken.
+/// When the last job ended, or when the rest ends; in the low bits, how long jobs in a row have taken, and how often
+/// in a row help was late.
 struct Last(AtomicU64);
 
-/// Values of the low bits.
-const COUNTS: u64 = ENOUGH + 1;
+/// Values of the low bits, and of those of them that are about the time.
+const COUNTS: u64 = TIMES * 8;
+const TIMES: u64 = ENOUGH + 1;
 /// A job is under way.
 const BUSY: u64 = u64::MAX;
 /// Another one has come meanwhile.
@@ -40,6 +44,8 @@ pub struct Streak<'a> {
     ended: u64,
     /// How long those in a row before it took; None: it came while another one was under way.
     before: Option<u64>,
+    /// How often in a row help was late.
+    late: u64,
 }
 
 impl Last {
@@ -48,12 +54,12 @@ impl Last {
         if last >= CONTENDED {
             // Unless it has just ended.
             let _ = self.0.compare_exchange(BUSY, CONTENDED, Ordering::Relaxed, Ordering::Relaxed);
-            return Streak { last: self, began: now, ended: 0, before: None };
+            return Streak { last: self, began: now, ended: 0, before: None, late: 0 };
         }
-        let (ended, took) = (last - last % COUNTS, last % COUNTS);
+        let (ended, took, late) = (last - last % COUNTS, last % TIMES, last % COUNTS / TIMES);
         // A rest ends in time to come.
         let is_close = now.wrapping_sub(ended) < nanos(SPIN);
-        Streak { last: self, began: now, ended, before: Some(if is_close { took } else { 0 }) }
+        Streak { last: self, began: now, ended, before: Some(if is_close { took } else { 0 }), late }
     }
 }
 
@@ -71,24 +77,27 @@ impl Streak<'_> {
     /// Takes notice of others that have helped, for whom the job waited so long at its end.
     pub fn helped(&mut self, waited: Duration) {
         self.before = self.before.map(|_| ENOUGH);
-        if waited > LATE {
-            self.rest(nanoseconds(), waited);
-        }
+        self.waited(nanoseconds(), waited);
     }
 
-    fn rest(&mut self, now: u64, lost: Duration) {
-        self.ended = now + nanos(lost * REST);
+    fn waited(&mut self, now: u64, waited: Duration) {
+        if waited < PATIENCE {
+            self.late = 0;
+            return;
+        }
+        self.ended = now + (nanos(waited) << self.late);
+        self.late = (self.late + 1).min(MOST_LATE);
     }
 
     fn end(&mut self, now: u64) {
         let Some(before) = self.before else { return };
         if self.last.0.load(Ordering::Relaxed) == CONTENDED {
-            self.rest(now, LATE);
+            self.ended = now + nanos(CROWDED);
         }
         let rests = self.ended > now;
         let took = before + 1 + now.saturating_sub(self.began) / nanos(UNIT);
         let (time, took) = if rests { (self.ended, 0) } else { (now, took.min(ENOUGH)) };
-        self.last.0.store(time - time % COUNTS + took, Ordering::Relaxed);
+        self.last.0.store(time - time % COUNTS + self.late * TIMES + took, Ordering::Relaxed);
     }
 }
 
@@ -163,14 +172,22 @@ mod tests {
         assert!(job(&last, SECOND + 2 * nanos(UNIT) + 1000, |_| ()));
     }
 
+    /// For how many milliseconds nobody helps after a job was waited for.
+    fn rest_after(last: &Last, from: u64, waited: Duration) -> u64 {
+        job(last, from, |streak| streak.waited(from, waited));
+        let helps = |ms: &u64| jobs(last, from + ms * SECOND / 1000, 1000, JOBS + 1).contains(&true);
+        (1..100).find(helps).unwrap()
+    }
+
     #[test]
     fn everybody_rests_where_others_come_late() {
         let last = Last(AtomicU64::new(0));
-        let soon =
-            |streak: &mut Streak<'_>| streak.rest(SECOND, SECOND as u32 / 1000 * Duration::from_nanos(1));
-        job(&last, SECOND, soon);
-        assert_eq!(jobs(&last, SECOND + SECOND / 500, 1000, 20), [false; 20]);
-        assert!(jobs(&last, 2 * SECOND, 1000, JOBS + 1).contains(&true));
+        let wait = Duration::from_millis(1);
+        let rests: Vec<u64> = (1..8).map(|second| rest_after(&last, second * SECOND, wait)).collect();
+        assert_eq!(rests, [1, 2, 4, 8, 16, 16, 16]);
+        // Once in time.
+        job(&last, 9 * SECOND, |streak| streak.waited(9 * SECOND, PATIENCE / 2));
+        assert_eq!(rest_after(&last, 10 * SECOND, wait), 1);
     }
 
     #[test]

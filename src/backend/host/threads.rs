@@ -14,7 +14,6 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-#[cfg(any(not(unix), test))]
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -96,6 +95,10 @@ const MAX_WORKERS: usize = 255;
 const STACK_BYTES: usize = 512 << 10;
 /// How long a thread that has just worked looks for more before it sleeps: about what waking it costs.
 pub const SPIN: Duration = Duration::from_micros(20);
+/// How long the caller of a job looks for its end before it sleeps. Its waking takes longer than others take to finish,
+/// and by then they sleep, so that the next job has to wake them, and its caller sleeps again: jobs in a row would go on
+/// in that way for seconds.
+pub const PATIENCE: Duration = Duration::from_micros(200);
 /// How many sleepers a thread wakes at once; those wake more.
 const CALLS: usize = 2;
 
@@ -275,8 +278,15 @@ impl Pool {
             if state.jobs[position].helpers == 0 {
                 return state.jobs.swap_remove(position).panic;
             }
-            if since.elapsed() < SPIN {
-                state = self.spin(state, || since.elapsed() < SPIN);
+            if since.elapsed() < PATIENCE {
+                state = self.spin(state, || {
+                    let waited = since.elapsed();
+                    // Who helps may have no other processor to go on.
+                    if waited > SPIN {
+                        thread::yield_now();
+                    }
+                    waited < PATIENCE
+                });
             } else {
                 state.waiting += 1;
                 state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
