@@ -771,3 +771,75 @@ fn streamed_steps() {
         }
     }
 }
+
+/// Results of which the caches hold a part, which is written through them: rows, casts and channels by one thread and by
+/// all, of sizes around those from which on that is done.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn held() {
+    // Bytes of an element of either side and of the result, channels (side by side in the source), rows.
+    const CASES: [(usize, usize, usize, usize, usize); 14] = [
+        (1, 1, (12 << 20) + 100, 1, 1),
+        (4, 4, 13 << 20, 1, 1),
+        (16, 16, 15 << 20, 1, 1),
+        (3, 3, 14 << 20, 1, 1),
+        (2, 4, 12 << 20, 1, 1),
+        (4, 2, (12 << 20) + 2, 1, 1),
+        (1, 4, 20 << 20, 1, 1),
+        (1, 8, 30 << 20, 1, 1),
+        (4, 8, 13 << 20, 1, 700),
+        (2, 1, 13 << 20, 1, 3),
+        (1, 4, 24 << 20, 3, 500),
+        (1, 4, 25 << 20, 4, 1),
+        (1, 2, 16 << 20, 3, 7),
+        (1, 2, 13 << 20, 2, 900),
+    ];
+    let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
+    let mut one = null_mut();
+    // SAFETY: the options and the context are valid.
+    assert_eq!(unsafe { ab_context_create(&one_thread, &mut one, null_mut()) }, AB_OK);
+    let mut random = Random(17);
+    let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
+    for (from, to, bytes, channels, rows) in CASES {
+        let columns = bytes / to / channels / rows;
+        let elements = channels * rows * columns;
+        let mut source = vec![0; elements * from];
+        let filled = if from == to { from } else { 1 };
+        for (at, element) in source.chunks_exact_mut(from).enumerate() {
+            for (byte, value) in element[..filled].iter_mut().enumerate() {
+                *value = noise[(at * filled + byte) % noise.len()];
+            }
+        }
+        let source = Side {
+            bytes: source,
+            strides: vec![1, (columns * channels) as i64, channels as i64],
+            byte_offset: 0,
+        };
+        let shape = [channels as i64, rows as i64, columns as i64];
+        let dtype = |bytes: usize, code| match from == to {
+            true => DLDataType { code: 200, bits: 8, lanes: bytes as u16 },
+            false => DLDataType { code, bits: 8 * bytes as u8, lanes: 1 },
+        };
+        // The last one begins at no multiple of its elements.
+        for lead in [0, to * random.below(64 / to), 3] {
+            for context in [one, null_mut()] {
+                let strides = vec![(rows * columns) as i64, columns as i64, 1];
+                let bytes = vec![0xee; lead + elements * to + 64];
+                let result = Side { bytes, strides, byte_offset: lead };
+                let mut want = result.bytes.clone();
+                pairs(&shape, (&source, from), (&result, to), &mut |source_at, at| {
+                    want[at..at + to].fill(0);
+                    want[at..at + filled].copy_from_slice(&source.bytes[source_at..source_at + filled]);
+                });
+                copy(
+                    &tensor(&source, &shape, dtype(from, 0)),
+                    &tensor(&result, &shape, dtype(to, 1)),
+                    context,
+                );
+                assert!(result.bytes == want, "{shape:?} of {from} bytes to {to} after {lead}");
+            }
+        }
+    }
+    // SAFETY: nothing uses it any more.
+    unsafe { ab_context_release(one) };
+}

@@ -201,6 +201,12 @@ impl Kernel for Move {
         Move::new(Sides { destination, ..self.sides }, self.size, 0)
     }
 
+    fn through(&self, axes: &[Axis]) -> Option<Move> {
+        let [row] = axes else { return None };
+        let is_copy = self.how == How::Streamed && (row.source, row.destination) == self.steps();
+        is_copy.then(|| self.elsewhere(self.sides.destination))
+    }
+
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
         // SAFETY: as the caller says.
         unsafe {

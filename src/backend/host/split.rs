@@ -1,9 +1,11 @@
-//! Divides a job among threads, along one axis (`cuts`): whether, among how many, and along which.
+//! Divides a job among threads, along one axis (`cuts`): whether, among how many, and along which; and what is too large
+//! for the caches into what goes around them and what through them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::cuts::Cuts;
 use super::streak::Streak;
+use super::stream;
 use super::threads;
 use super::walk::{Kernel, walk};
 use crate::layout::Axis;
@@ -37,7 +39,9 @@ pub unsafe fn run(
     let (bytes, written) = (times(steps.0.max(steps.1)), times(steps.1));
     let in_order = axes.last().is_some_and(|inner| (inner.source, inner.destination) == steps);
     let plain = in_order && steps.0 == steps.1;
-    if bytes < AWAKE || limit == 1 {
+    let through = kernel.through(axes);
+    let held = if through.is_some() { stream::held(span(axes), written) } else { 0 };
+    if bytes < AWAKE || limit == 1 && held == 0 {
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
     }
@@ -50,7 +54,7 @@ pub unsafe fn run(
         0 => threads::available().min(most),
         limit => threads::available().min(most).min(limit as usize),
     };
-    if threads < 2 {
+    if threads < 2 && held == 0 {
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
     }
@@ -100,26 +104,31 @@ pub unsafe fn run(
         return unsafe { walk(axes, start, kernel) };
     };
     let parts = cuts.parts();
+    // As many of the parts, evenly spread, go through the caches.
+    let held = (parts as i128 * held as i128 / written.max(1) as i128) as i64;
+    let is_held = |index: i64| (index + 1) * held / parts > index * held / parts;
     let kept = AtomicBool::new(true);
     let waited = threads::run(threads, parts as usize, &|index| {
         if !kept.load(Ordering::Relaxed) {
             return;
         }
-        let index = if in_order { index as i64 } else { apart(index as i64, parts, threads as i64) };
+        let index = index as i64;
+        let kernel = through.as_ref().filter(|_| is_held(index)).unwrap_or(kernel);
         // SAFETY: the parts are the caller's job, each once.
         if !unsafe { cuts.part(index, kernel) } {
             kept.store(false, Ordering::Relaxed);
         }
     });
-    streak.helped(waited);
+    if threads > 1 {
+        streak.helped(waited);
+    }
     kept.into_inner()
 }
 
-/// Which of the parts is the next: those that are taken one after the other lie far from each other. Neighbours are
-/// read from, or written to, the same pages, where threads disturb each other.
-fn apart(index: i64, parts: i64, threads: i64) -> i64 {
-    let (lane, at) = (index % threads, index / threads);
-    lane * (parts / threads) + lane.min(parts % threads) + at
+/// From the first byte of the source that a job looks at to the last one, about.
+fn span(axes: &[Axis]) -> i64 {
+    let reach = |axis: &Axis| (axis.extent - 1).saturating_mul(axis.source.saturating_abs());
+    axes.iter().fold(0, |bytes: i64, axis| bytes.saturating_add(reach(axis)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Writes of results that the caches could not hold. They go around them, for a line that is written through them is
 //! read from memory before; reads and writes alternate by about [`CHUNK`], for memory is slower where they come in
 //! longer turns. Where a processor writes whole rows faster through its caches ([`through`]), lines of both sides are
-//! asked for before. Nothing here is in order with what is written after it until there is a [`fence`].
+//! asked for before; where only a part of a result is, as much of it as they hold ([`held`]). Nothing here is in order with what is written after it until there is a [`fence`].
 
 pub mod crossed;
 #[cfg(target_arch = "x86_64")]
@@ -15,6 +15,8 @@ use super::isa::Isa;
 
 /// Bytes from which on a result is better written around the caches.
 pub const STREAM_FROM: usize = 12 << 20;
+/// Bytes of what is read and written that the third cache holds at most.
+const HELD: usize = 24 << 20;
 /// Bytes of a line of the caches.
 pub const LINE: usize = 64;
 /// Bytes of a row from which on that is worth it.
@@ -41,6 +43,43 @@ pub fn chunk(source_size: usize, destination_size: usize) -> usize {
 /// Whether a result of so many bytes is written around the caches.
 pub fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
+}
+
+/// How much of a result for which that pays is better written through the caches nonetheless: what the third one holds
+/// beside the source, until it is read or written again. Writing is what takes the time of most that is done in order:
+/// some of AMD's cores write around the caches no faster than one. Not measured on others.
+pub fn held(read: i64, written: i64) -> i64 {
+    // Other threads and other processes have a part of it.
+    let most = if Memory::get() == Memory::Near { (third_cache() / 4 * 3).min(HELD) } else { 0 };
+    let held = (most as i64 - read).min(written);
+    // Of little there is not much to win, where what was there is in no cache any more something to lose.
+    if held >= written / 4 { held.max(0) } else { 0 }
+}
+
+/// Bytes of the third cache of AMD's processors; 0: unknown.
+fn third_cache() -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        const UNKNOWN: usize = usize::MAX;
+        // Asking takes microseconds in a virtual machine. All come to the same.
+        static KNOWN: AtomicUsize = AtomicUsize::new(UNKNOWN);
+        let known = KNOWN.load(Ordering::Relaxed);
+        if known != UNKNOWN {
+            return known;
+        }
+        // SAFETY: every x86-64 processor has the instruction; newer compilers know that.
+        #[allow(unused_unsafe)]
+        let cache = unsafe { std::arch::x86_64::__cpuid_count(0x8000_001d, 3) };
+        let is_third = cache.eax >> 5 & 7 == 3;
+        let field = |shift: u32, bits: u32| (cache.ebx >> shift & ((1 << bits) - 1)) as usize + 1;
+        let (ways, partitions, line) = (field(22, 10), field(12, 10), field(0, 12));
+        let bytes = if is_third { ways * partitions * line * (cache.ecx as usize + 1) } else { 0 };
+        KNOWN.store(bytes, Ordering::Relaxed);
+        bytes
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    0
 }
 
 /// Whether rows that are read in order are better written through the caches, however long they are.

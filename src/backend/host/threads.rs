@@ -2,7 +2,8 @@
 //!
 //! Jobs stand in a list, and whoever is free takes a task of one; a caller takes those of its own. It
 //! waits only for tasks that somebody has begun, so busy, late or missing workers cost time and nothing
-//! else, and tasks may run jobs themselves.
+//! else, and tasks may run jobs themselves. A job that comes again finds in the caches of each thread what
+//! that one had of it, for each begins with its own share of the tasks.
 //!
 //! All that threads share is behind one lock, which is held for a few instructions and never while a
 //! task runs. Nothing exists before the first job that more than one thread may share.
@@ -11,6 +12,7 @@ use std::any::Any;
 use std::cell::UnsafeCell;
 #[cfg(unix)]
 use std::ffi::c_void;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -99,6 +101,10 @@ pub const SPIN: Duration = Duration::from_micros(20);
 /// and by then they sleep, so that the next job has to wake them, and its caller sleeps again: jobs in a row would go on
 /// in that way for seconds.
 pub const PATIENCE: Duration = Duration::from_micros(200);
+/// Shares of a job's tasks at most; more threads have some together.
+const SHARES: usize = 16;
+/// The number of who has the first one.
+const CALLER: usize = 0;
 /// How many sleepers a thread wakes at once; those wake more.
 const CALLS: usize = 2;
 
@@ -125,6 +131,8 @@ struct State {
     last_id: u64,
     /// Workers that exist or are being made.
     workers: usize,
+    /// Workers that have begun, each of which has its number, from 1 on.
+    numbers: usize,
     /// Workers that look for work without sleeping, and threads that do so while they wait for something else.
     spinning: usize,
     /// Workers that sleep and have not been called.
@@ -141,9 +149,7 @@ struct Job {
     task: Task,
     /// Where the caller ran when the job came.
     processor: i32,
-    /// The task that is handed out next.
-    next: usize,
-    tasks: usize,
+    tasks: Tasks,
     /// Workers that run a task of it now, and how many may.
     helpers: usize,
     max_helpers: usize,
@@ -158,18 +164,36 @@ struct Picked {
     processor: i32,
 }
 
-impl Job {
-    fn take(&mut self) -> Option<usize> {
-        let index = self.next;
-        (index < self.tasks).then(|| {
-            self.next += 1;
-            index
-        })
+/// Those of a job that nobody has begun: a share for each thread, in order.
+struct Tasks {
+    shares: [Range<usize>; SHARES],
+    count: usize,
+    left: usize,
+}
+
+impl Tasks {
+    fn new(tasks: usize, threads: usize) -> Tasks {
+        let count = threads.clamp(2, SHARES);
+        let begin = |share: usize| (share * (tasks / count) + share.min(tasks % count)).min(tasks);
+        Tasks { shares: std::array::from_fn(|share| begin(share)..begin(share + 1)), count, left: tasks }
     }
 
+    /// The next one of the thread's own share, else the last one of whose share has most.
+    fn take(&mut self, thread: usize) -> Option<usize> {
+        let shares = &mut self.shares[..self.count];
+        // The first is the caller's alone.
+        let own = if thread == CALLER { 0 } else { 1 + (thread - 1) % (self.count - 1) };
+        let own = shares[own].next();
+        let index = own.or_else(|| shares.iter_mut().max_by_key(|share| share.len())?.next_back())?;
+        self.left -= 1;
+        Some(index)
+    }
+}
+
+impl Job {
     /// How many more workers it could use now.
     fn places(&self) -> usize {
-        (self.max_helpers - self.helpers).min(self.tasks - self.next)
+        (self.max_helpers - self.helpers).min(self.tasks.left)
     }
 }
 
@@ -178,11 +202,11 @@ impl State {
         self.jobs.iter_mut().find(|job| job.id == id)
     }
 
-    /// A task for a worker: of the job that has the fewest.
-    fn pick(&mut self) -> Option<Picked> {
+    /// A task for the worker of that number: of the job that has the fewest.
+    fn pick(&mut self, worker: usize) -> Option<Picked> {
         let open = self.jobs.iter_mut().filter(|job| job.places() > 0);
         let job = open.min_by_key(|job| job.helpers)?;
-        let index = job.take()?;
+        let index = job.tasks.take(worker)?;
         job.helpers += 1;
         Some(Picked { id: job.id, task: job.task, index, processor: job.processor })
     }
@@ -210,6 +234,7 @@ impl Pool {
             jobs: Vec::new(),
             last_id: 0,
             workers: 0,
+            numbers: 0,
             spinning: 0,
             sleeping: 0,
             called: 0,
@@ -246,21 +271,20 @@ impl Pool {
         }
         state.last_id += 1;
         let id = state.last_id;
-        // The first task is the caller's.
-        let (next, max_helpers) = (1, helpers);
-        state.jobs.push(Job { id, task, processor, next, tasks, helpers: 0, max_helpers, panic: None });
+        let mut tasks = Tasks::new(tasks, helpers + 1);
+        let mut next = tasks.take(CALLER);
+        state.jobs.push(Job { id, task, processor, tasks, helpers: 0, max_helpers: helpers, panic: None });
         self.changes.0.fetch_add(1, Ordering::Relaxed);
         let calls = state.call();
         drop(state);
         self.wake(calls);
 
-        let mut next = Some(0);
         while let Some(index) = next {
             let result = catch_unwind(AssertUnwindSafe(|| task(index)));
             let mut state = self.lock();
             next = state.job(id).and_then(|job| {
                 job.panic = job.panic.take().or(result.err());
-                job.take()
+                job.tasks.take(CALLER)
             });
         }
         let since = Instant::now();
@@ -333,7 +357,7 @@ impl Pool {
         if let Some(job) = state.job(id) {
             job.panic = job.panic.take().or(result.err());
             job.helpers -= 1;
-            if job.helpers == 0 && job.next == job.tasks {
+            if job.helpers == 0 && job.tasks.left == 0 {
                 self.changes.0.fetch_add(1, Ordering::Relaxed);
                 if state.waiting > 0 {
                     self.done.notify_all();
@@ -349,7 +373,7 @@ impl Pool {
         let mut since = Instant::now();
         let mut state = self.lock();
         while !is_over() {
-            if let Some(picked) = state.pick() {
+            if let Some(picked) = state.pick(CALLER) {
                 state = self.perform(state, picked);
                 since = Instant::now();
             } else if since.elapsed() < patience {
@@ -372,8 +396,10 @@ impl Pool {
         // Where the caller of its last job was.
         let mut last = None;
         let mut state = self.move_away();
+        state.numbers += 1;
+        let number = state.numbers;
         loop {
-            if let Some(picked) = state.pick() {
+            if let Some(picked) = state.pick(number) {
                 last = Some(picked.processor);
                 state = self.perform(state, picked);
                 since = Instant::now();
@@ -606,6 +632,27 @@ mod tests {
             task();
         });
         met.into_inner()
+    }
+
+    #[test]
+    fn each_thread_begins_with_its_own_share() {
+        let mut tasks = Tasks::new(11, 3);
+        assert_eq!(tasks.shares[..3], [0..4, 4..8, 8..11]);
+        let of = |tasks: &mut Tasks, thread, count| -> Vec<_> {
+            (0..count).map_while(|_| tasks.take(thread)).collect()
+        };
+        assert_eq!(of(&mut tasks, 1, 2), [4, 5]);
+        assert_eq!(of(&mut tasks, CALLER, 1), [0]);
+        // The third worker has the first one's; then those who have most lose their last ones.
+        assert_eq!(of(&mut tasks, 3, 3), [6, 7, 10]);
+        assert_eq!(of(&mut tasks, 2, 9), [8, 9, 3, 2, 1]);
+        assert_eq!((tasks.left, tasks.take(CALLER)), (0, None));
+        for (tasks, threads) in [(0, 2), (1, 2), (1, 9), (5, 16), (100, 16), (1000, 100)] {
+            let mut all = Tasks::new(tasks, threads);
+            let mut taken: Vec<_> = (0..).map_while(|turn| all.take(turn * 7 % threads)).collect();
+            taken.sort_unstable();
+            assert!(taken.into_iter().eq(0..tasks), "{tasks} tasks, {threads} threads");
+        }
     }
 
     #[test]
@@ -912,8 +959,7 @@ mod tests {
             id: 1,
             task: &|_| (),
             processor: here,
-            next: 0,
-            tasks: 1,
+            tasks: Tasks::new(1, 2),
             helpers: 0,
             max_helpers: 1,
             panic: None,

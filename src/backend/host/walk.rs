@@ -36,6 +36,12 @@ pub trait Kernel: Sync + Sized {
     /// The same kernel for results of a few kilobytes that go elsewhere.
     fn elsewhere(&self, destination: *mut u8) -> Self;
 
+    /// The same kernel through the caches, if that is better of what they hold of such a job, though all of it is too
+    /// large for them.
+    fn through(&self, _axes: &[Axis]) -> Option<Self> {
+        None
+    }
+
     /// Does `n` elements. False: stop, a value was lost.
     ///
     /// # Safety

@@ -226,6 +226,17 @@ impl Kernel for CastKernel {
         CastKernel::new(sides, self.caster, 0, (self.from_bits, self.to_bits))
     }
 
+    fn through(&self, axes: &[Axis]) -> Option<CastKernel> {
+        let inner = axes.last().filter(|_| self.streams)?;
+        let (source_size, destination_size) = self.caster.sizes();
+        let row = inner.extent.saturating_mul(destination_size as i64);
+        let is_row = inner.destination == destination_size as i64 && row >= LONG_ROW as i64;
+        // Wider elements take longer to be put together than memory takes.
+        let reads_all =
+            inner.source == source_size as i64 || source_size == 1 && (1..=4).contains(&inner.source);
+        (is_row && reads_all).then(|| self.elsewhere(self.sides.destination))
+    }
+
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
         // SAFETY: as the caller says.
         unsafe { self.rows(from, to, n, 1, (0, 0)) }
