@@ -697,7 +697,7 @@ fn streamed_steps() {
     let bits = |bytes: usize| DLDataType { code: 200, bits: 8, lanes: bytes as u16 };
     // Bytes of an element of either side, how far elements are apart, how many rows there are for each that is taken,
     // and rows; 0: of about 6000 bytes.
-    const CASES: [(usize, usize, i64, usize, usize); 26] = [
+    const CASES: [(usize, usize, i64, usize, usize); 28] = [
         (1, 1, 2, 2, 0),
         (2, 2, 2, 2, 0),
         (4, 4, 2, 2, 0),
@@ -720,6 +720,8 @@ fn streamed_steps() {
         (8, 2, 2, 1, 0),
         (4, 2, 2, 1, 1),
         (2, 4, 2, 3, 0),
+        (2, 4, 1, 2, 0),
+        (4, 8, 1, 3, 9),
         (1, 2, 2, 1, 3),
         (1, 8, 32, 1, 0),
         (2, 1, 5, 1, 0),

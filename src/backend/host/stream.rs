@@ -24,7 +24,7 @@ pub const LONG_ROW: usize = 4 << 10;
 /// Bytes that are read, and up to twice as many that are put together, before they are written.
 pub const CHUNK: usize = 1 << 10;
 /// Bytes from what is read in order to what is asked for. Twice as many are better on [`Memory::Deep`] for casts to another
-/// size that have nothing between elements.
+/// size that have nothing between elements, and on [`Memory::Near`] for rows cut from wider ones.
 pub const AHEAD: usize = 2 << 10;
 /// The same for what is written through the caches.
 const WRITE_AHEAD: usize = 1 << 10;
@@ -109,8 +109,8 @@ pub enum Memory {
     /// Intel's with VBMI, where that is no longer so (measured on one with AMX, Sapphire Rapids or later). A vector of
     /// 64 bytes that two lines share costs more there than two of 32.
     Deep,
-    /// AMD's with AVX-512 (Zen 4 and later), whose prefetchers bring rows in order better by themselves: asked for, such
-    /// rows take 1.3 times as long.
+    /// AMD's with AVX-512 (Zen 4 and later), whose prefetchers bring most rows in order better by themselves: asked for,
+    /// such rows take 1.3 times as long.
     Near,
 }
 
@@ -250,11 +250,15 @@ pub unsafe fn in_order(
 ) -> bool {
     let step = from.element;
     let picks = casts && step == 2 * read as isize && picks_lines(size);
-    let further = Memory::get() == Memory::Deep && step == read as isize && read != size;
+    let (memory, dense) = (Memory::get(), step == read as isize);
+    // Rows cut from wider ones that become twice as wide: prefetchers go on into what is not read.
+    let cut = casts && dense && size == 2 * read && count > 1 && from.row != n as isize * step;
+    let cut = cut && memory == Memory::Near;
+    let further = cut || memory == Memory::Deep && dense && read != size;
     let far = AHEAD << u32::from(further);
-    let (asks, through) = (asks(step), through());
+    let (asks, through) = (cut || asks(step), through());
     // Longer turns are better where nothing is asked for. Of elements far from each other a turn still is some lines.
-    let longer = u32::from(!asks) + u32::from(!asks && casts && size < read && step != read as isize);
+    let longer = u32::from(!asks) + u32::from(!asks && casts && size < read && !dense);
     let some = (chunk(step.unsigned_abs(), size) << longer).max(3 * LINE / size);
     // And so that the first, which ends where a line does, has one.
     let some = if picks { (some / 2).max(2 * LINE / size) } else { some };
