@@ -7,7 +7,8 @@ first finds in the caches what others have left there: in C for memcpy and array
 and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes. It is taken
 again where somebody else used the same core at its end. In a loop the library knows a small job from before, as it does
 where a program repeats its shapes; what it takes else is measured "by turns". Slow peers get fewer rounds. On several
-threads everyone's are awake when the time begins. memcpy copies as many bytes as the case reads and writes together.
+threads everyone's are awake when the time begins. memcpy copies as many bytes as the case reads and writes together;
+"writes" writes as many as the case writes, around the caches, and reads nothing.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ except (ImportError, OSError) as problem:
 KB, MB = 1 << 10, 1 << 20
 SAMPLE_NS = 400_000  # a sample takes at least this long
 MAX_ROUNDS = 21  # for what is fast
+WRITTEN = 16 * MB  # from which on a result stands beside writing alone: what memory takes of it
 FAST_NS = 120_000_000  # how long a contestant's rounds beyond the least may take
 PEER_NS = 1_000_000_000  # likewise for peers, below which they have fewer rounds, but 3
 COLD_NS = 50_000_000  # where the first call takes less, a second one tells how long one takes
@@ -297,6 +299,11 @@ class Library:
         to, source = memory.destination.ctypes.data, memory.source.ctypes.data
         return self.run("memcpy", C.c_void_p(to), C.c_void_p(source), C.c_size_t(size), C.c_int(threads), *cold)
 
+    def writes(self, memory: Memory, size: int, threads: int) -> Run:
+        """Writing around the caches, and nothing else."""
+        to, always = memory.destination.ctypes.data, [C.c_size_t(0)] * 2
+        return self.run("memcpy", C.c_void_p(to), None, C.c_size_t(size), C.c_int(threads), *always)
+
 
 def torch_view(array: np.ndarray, memory: np.ndarray, name: str) -> torch.Tensor:
     """The same view of the same memory; its strides must not be negative."""
@@ -377,6 +384,8 @@ def contestants(case: Case, memory: Memory, library: Library, threads: Sequence[
         if not case.cold:
             ours["arraybridge", "new", t] = library.run("copy", "ab_copy", context, dls[0], C.byref(options))
         runs |= {key: awake(run, t, read_and_written) for key, run in ours.items()}
+        if result.nbytes >= WRITTEN and not case.cold:
+            runs["writes", "reused", t] = library.writes(memory, result.nbytes, t)
         for kind in peer:
             runs["torch", kind, t] = with_threads(looped(peer[kind]), t)
 
@@ -407,7 +416,7 @@ def measure(
             once = max(1, run(several) // several)
         reps[key] = max(1, math.ceil(sample_ns / once))
         sample = once * reps[key]
-        if key[0] in ("memcpy", "arraybridge", *LIMITS):
+        if key[0] in ("memcpy", "writes", "arraybridge", *LIMITS):
             take[key] = min(max(rounds, FAST_NS // sample), max(rounds, MAX_ROUNDS))
         else:
             take[key] = max(min(3, rounds), min(rounds, PEER_NS // sample))
@@ -436,6 +445,7 @@ def records(case: Case, times: dict[Key, list[float]], size: int, threads: Seque
     for memory, t in itertools.product(["reused"] if case.cold else ["reused", "new"], threads):
         beside = {
             "memcpy": times["memcpy", "reused", t],
+            "writes": times.get(("writes", "reused", t)),
             "torch": times.get(("torch", memory, t)),
             "numpy": times.get(("numpy", memory, 1)),
         }

@@ -8,9 +8,13 @@
 #include <sched.h>
 #endif
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
 
 #define MAX_THREADS 64
 #define SPIN_NS 20000         /* as the library's pool: then sleep */
@@ -45,7 +49,24 @@ int64_t bench_adds(int64_t reps) {
   return now() - begin;
 }
 
-/* ---- memcpy on several threads ----------------------------------------------------------------- */
+/* ---- memcpy, and writing alone, on several threads ---------------------------------------------- */
+
+/* Copies; without a source it writes, around the caches where there are instructions for that. */
+static void copy(char *dst, const char *src, size_t size) {
+  if (src) {
+    memcpy(dst, src, size);
+    return;
+  }
+#ifdef __x86_64__
+  char *end = dst + size, *line = dst + (-(uintptr_t)dst & 63);
+  for (; line + 64 <= end; line += 64)
+    for (int i = 0; i < 64; i += 16)
+      _mm_stream_si128((__m128i *)(line + i), _mm_set1_epi8(1));
+  _mm_sfence();
+#else
+  memset(dst, 1, size);
+#endif
+}
 
 typedef struct {
   _Alignas(128) atomic_uint wanted; /* rounds asked for */
@@ -102,7 +123,7 @@ static void *work(void *argument) {
       atomic_store(&w->asleep, 0);
       pthread_mutex_unlock(&lock);
     }
-    memcpy(w->dst, w->src, w->size);
+    copy(w->dst, w->src, w->size);
     atomic_store(&w->done, round);
   }
   return NULL;
@@ -118,11 +139,11 @@ static int start(int threads) {
   return 0;
 }
 
-static void parallel_memcpy(char *dst, const char *src, size_t size, int threads) {
+static void parallel_copy(char *dst, const char *src, size_t size, int threads) {
   if ((size_t)threads > size / MIN_PER_THREAD)
     threads = (int)(size / MIN_PER_THREAD);
   if (threads < 2 || start(threads)) {
-    memcpy(dst, src, size);
+    copy(dst, src, size);
     return;
   }
   size_t part = size / threads & ~(size_t)4095;
@@ -130,7 +151,7 @@ static void parallel_memcpy(char *dst, const char *src, size_t size, int threads
   for (int i = 0; i < threads - 1; i++) {
     worker *w = &workers[i];
     atomic_store(&w->caller, here());
-    w->dst = dst + i * part, w->src = src + i * part, w->size = part;
+    w->dst = dst + i * part, w->src = src ? src + i * part : NULL, w->size = part;
     atomic_fetch_add(&w->wanted, 1);
     sleepers |= atomic_load(&w->asleep);
   }
@@ -140,14 +161,14 @@ static void parallel_memcpy(char *dst, const char *src, size_t size, int threads
     pthread_mutex_unlock(&lock);
   }
   size_t rest = (threads - 1) * part;
-  memcpy(dst + rest, src + rest, size - rest);
+  copy(dst + rest, src ? src + rest : NULL, size - rest);
   for (int i = 0; i < threads - 1; i++)
     while (atomic_load(&workers[i].done) != atomic_load(&workers[i].wanted))
       pause_cpu();
 }
 
 /* Repetition i works `span` bytes further than the one before, and begins again after `around` bytes: with
- * span 0 always in the same place, else out of cache. */
+ * span 0 always in the same place, else out of cache. No source: writing alone. */
 int64_t bench_memcpy(char *dst, const char *src, size_t size, int threads, size_t span, size_t around,
                      int64_t reps) {
   size_t at = 0;
@@ -155,7 +176,7 @@ int64_t bench_memcpy(char *dst, const char *src, size_t size, int threads, size_
     threads = MAX_THREADS;
   int64_t begin = now();
   for (int64_t i = 0; i < reps; i++) {
-    parallel_memcpy(dst + at, src + at, size, threads);
+    parallel_copy(dst + at, src ? src + at : NULL, size, threads);
     escape(dst);
     at = at + span < around ? at + span : 0;
   }

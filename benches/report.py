@@ -72,6 +72,8 @@ def target(what: str, records: Sequence[dict], pick: Pick, mean: float | None, e
         return row  # without a verdict: not measured
     row["mean"], (row["least"], row["worst"]) = geomean([v for v, _ in values]), min(values)
     row["under"] = sum(v < each for v, _ in values) if each is not None else 0
+    if mean is None and each is None:
+        return row | {"verdict": ""}
     passed = (mean is None or row["mean"] >= mean) and not row["under"]
     return row | {"verdict": "pass" if passed else "FAIL"}
 
@@ -120,6 +122,9 @@ def targets(result: dict) -> Iterator[dict]:
             records = some(t, [group], "new")
             what = f"new memory, {group} / better of NumPy and PyTorch, {on}"
             yield target(what, records, beside("numpy", "torch"), 1.5, None)
+        for group in dict.fromkeys(r["group"] for r in cases if "writes" in r["ratio"]):
+            what = f"{group} / writing alone, {on}"
+            yield target(what, some(t, [group]), beside("writes"), None, None)
         if t == 1:
             small = [r for r in some(t, ["permute small", "every second", "reversed"]) if r["name"].endswith(" 4 KB")]
             yield target("strided copies of 4 KB / NumPy", small, beside("numpy"), None, 3)
@@ -182,7 +187,7 @@ def svg(result: dict) -> str:
     counts = sorted({r["threads"] for r in cases})
     if not groups:
         return '<svg xmlns="http://www.w3.org/2000/svg"/>\n'
-    medians = [r["ratio"][n][0] for r in cases for n in r["ratio"]]
+    medians = [r["ratio"][n][0] for r in cases for n in r["ratio"] if n in NAMES]
     low, high = max(0.01, min(0.3, *medians)), min(1000, max(10, *medians))
     block = len(NAMES) * BAR + GAP
     height, width = TOP + len(groups) * block + 34, LEFT + len(counts) * (WIDTH + 40)
