@@ -45,12 +45,13 @@ pub unsafe fn run(
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
     }
-    let mut streak = Streak::begin();
+    // Who wants no help does not stand in others' way either.
+    let mut streak = (limit != 1).then(Streak::begin);
     let is_large = bytes >= PARALLEL[usize::from(!plain)];
     let (part, most) =
         if is_large { (PART, usize::MAX) } else { (PART_OF_SMALL, (bytes / AWAKE) as usize * 2) };
     let threads = match limit {
-        _ if !is_large && !streak.is_long() => 1,
+        _ if !is_large && !streak.as_ref().is_some_and(Streak::is_long) => 1,
         0 => threads::available().min(most),
         limit => threads::available().min(most).min(limit as usize),
     };
@@ -119,7 +120,7 @@ pub unsafe fn run(
             kept.store(false, Ordering::Relaxed);
         }
     });
-    if threads > 1 {
+    if let Some(streak) = streak.as_mut().filter(|_| threads > 1) {
         streak.helped(waited);
     }
     kept.into_inner()

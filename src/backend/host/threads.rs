@@ -105,6 +105,8 @@ pub const PATIENCE: Duration = Duration::from_micros(200);
 const SHARES: usize = 16;
 /// The number of who has the first one.
 const CALLER: usize = 0;
+/// The number of a worker, and of who helps in its place.
+const FIRST_WORKER: usize = 1;
 /// How many sleepers a thread wakes at once; those wake more.
 const CALLS: usize = 2;
 
@@ -373,7 +375,7 @@ impl Pool {
         let mut since = Instant::now();
         let mut state = self.lock();
         while !is_over() {
-            if let Some(picked) = state.pick(CALLER) {
+            if let Some(picked) = state.pick(FIRST_WORKER) {
                 state = self.perform(state, picked);
                 since = Instant::now();
             } else if since.elapsed() < patience {
