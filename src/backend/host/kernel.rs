@@ -64,7 +64,7 @@ impl Move {
         let copy = copy::for_size(isa, size, how == How::Streamed);
         let transpose = transpose::for_size(isa, size);
         let scattered = transpose::scattered_for_size(isa, size);
-        Move { sides, size, copy, transpose, scattered, how, far: bytes >= FAR }
+        Move { sides, size, copy, transpose, scattered, how, far: bytes >= far() }
     }
 
     /// Whether rows of such steps are written around the caches. Where lines are read for a part of them only,
@@ -420,7 +420,11 @@ impl Kernel for MoveBits {
 const SHORT_ROW: usize = 128;
 /// Bytes of a run from which on the lines that it shares with others are few.
 const WHOLE_RUN: usize = 256;
-/// Bytes of a job from which on what it reads is likely not in the second cache.
-const FAR: usize = 256 << 10;
+/// Bytes of a job from which on what it reads is likely not where it is at hand: in the second cache, or in the third one of
+/// processors whose loads wait for that as little as for one that asked before.
+fn far() -> usize {
+    if Memory::get() == Memory::Near { 4 << 20 } else { 256 << 10 }
+}
+
 /// Bytes of a matrix that is done before the processor has found out what to read next.
 const SMALL_MATRIX: usize = 16 << 10;

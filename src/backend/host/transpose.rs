@@ -138,6 +138,8 @@ trait Vector: Copy {
     /// At most four.
     const LANES: usize;
     type Lane: Lane;
+    /// Half as many lanes, but one at least.
+    type Half: Vector;
 
     unsafe fn load(from: *const u8) -> Self;
     unsafe fn store(self, to: *mut u8);
@@ -284,6 +286,7 @@ impl Lane for Portable {
 impl Vector for Portable {
     const LANES: usize = 1;
     type Lane = Self;
+    type Half = Self;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -1028,7 +1031,7 @@ const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
 #[inline(always)]
 fn clashes(matrix: &Matrix, size: usize) -> bool {
     // A square of single bytes has as many rows of the destination as four sets of the first cache have lines.
-    let clash = if size == 1 { CLASH / 4 } else { CLASH };
+    let clash = if size == 1 { CLASH / 4 } else { CLASH / 2 };
     matrix.destination_row % clash == 0
         && matrix.rows * size >= RUNS
         && matrix.rows * matrix.columns * size > CLASHING_FROM

@@ -49,6 +49,7 @@ impl Lane for Neon {
 impl Vector for Neon {
     const LANES: usize = 1;
     type Lane = Self;
+    type Half = Self;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {

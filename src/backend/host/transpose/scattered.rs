@@ -173,6 +173,8 @@ const LONG_SMALL: usize = 512;
 const NEAR_BYTES: usize = 8 << 10;
 /// Rows and columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
+/// As many of eight lines as the first cache has room for among others.
+const FEW_CLASH: usize = 2;
 
 /// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with the axis that is innermost in the
 /// destination.
@@ -285,7 +287,7 @@ unsafe fn scattered<const SIZE: usize>(
 /// Whether lines that start there push each other out of the first cache.
 #[inline(always)]
 fn clash(lines: &[isize]) -> bool {
-    lines.len() > 8 && lines[1..=8].iter().any(|line| line % CLASHING == 0)
+    lines.len() > 8 && lines[1..=8].iter().filter(|line| *line % CLASHING == 0).count() > FEW_CLASH
 }
 
 /// # Safety
@@ -730,6 +732,9 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                     0 => return,
                     left if V::LANES > 1 && left <= lane => {
                         return self.strips::<V::Lane>(source, to, height - lane, first);
+                    }
+                    left if V::LANES > 2 && left <= 2 * lane => {
+                        return self.strips::<V::Half>(source, to, height - 2 * lane, first);
                     }
                     left if left < side => row = height - side,
                     _ => {}

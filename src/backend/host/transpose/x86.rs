@@ -56,6 +56,7 @@ impl<const LEVEL: u8> Lane for Sse<LEVEL> {
 impl<const LEVEL: u8> Vector for Sse<LEVEL> {
     const LANES: usize = 1;
     type Lane = Self;
+    type Half = Self;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -118,6 +119,7 @@ pub struct Avx2(__m256i);
 impl Vector for Avx2 {
     const LANES: usize = 2;
     type Lane = Sse<1>;
+    type Half = Sse<1>;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -196,6 +198,7 @@ pub struct Avx512(__m512i);
 impl Vector for Avx512 {
     const LANES: usize = 4;
     type Lane = Sse<2>;
+    type Half = Avx2;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
