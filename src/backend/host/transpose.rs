@@ -978,6 +978,8 @@ pub const BATCH: usize = 8 << 10;
 /// Bytes of a matrix from which on that pays, times those of an element; and up to which, which fit the buffer.
 const BATCH_FROM: usize = 4 << 10;
 const BATCH_TO: usize = 64 << 10;
+/// Bytes of one from which on the next ones are asked for.
+const BY_THEMSELVES: usize = 512;
 /// Bytes of one of which some columns at a time fit the buffer that the first cache holds.
 const BY_COLUMNS: usize = 16 << 10;
 /// Bytes of one that a second cache of a megabyte holds with the next, and of a line of each of its rows.
@@ -1227,14 +1229,13 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// Whether prefetchers bring what comes next better than who asks for it: short rows of small matrices that follow
-    /// each other in the source.
+    /// Whether prefetchers bring what comes next better than who asks for it: very small matrices that follow each other in
+    /// the source.
     fn comes_by_itself(&self, first: &Matrix, next: isize, size: usize) -> bool {
-        let row = first.columns * size;
+        let row = (first.columns * size) as isize;
         Memory::get() == Memory::Near
-            && (first.source_row, next) == (row as isize, self.bytes as isize)
-            && self.bytes <= 1 << 10
-            && row <= 2 * LINE
+            && (first.source_row, next) == (row, self.bytes as isize)
+            && self.bytes < BY_THEMSELVES
     }
 
     /// Does `these` from one on, to where their results are to be. `asks`: for as many after them.
