@@ -187,6 +187,7 @@ unsafe fn in_blocks<const SIZE: usize>(source: *const u8, step: isize, destinati
             1 if step < 0 => blocks_of!(32),
             2 if step < 0 => blocks_of!(16),
             4 => blocks_of!(8),
+            8 if step < 0 => blocks_of!(8),
             8 => blocks_of!(4),
             16 => return four_by_four(source, step, destination, n),
             _ => {}
