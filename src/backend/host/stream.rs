@@ -25,7 +25,9 @@ pub const LONG_ROW: usize = 4 << 10;
 pub const CHUNK: usize = 1 << 10;
 /// Bytes from what is read in order to what is asked for. Twice as many are better on [`Memory::Deep`] for casts to another
 /// size that have nothing between elements, and on [`Memory::Near`] for rows cut from wider ones.
-pub const AHEAD: usize = 2 << 10;
+const AHEAD: usize = 2 << 10;
+/// The same where prefetchers ask for what is as far as that themselves, and then wait.
+const LATE: usize = 12 << 10;
 /// The same for what is written through the caches.
 const WRITE_AHEAD: usize = 1 << 10;
 /// Bytes of the largest element that is put together in a buffer: complex128.
@@ -95,6 +97,46 @@ pub fn asks(step: isize) -> bool {
         Memory::Other => step > 0,
         Memory::Mesh | Memory::Deep => true,
     }
+}
+
+/// How many bytes ahead elements are asked for which start so many from each other, and have `read` in the source and `size`
+/// in the destination; None: prefetchers are better by themselves. `cut`: they are rows cut from wider ones that become
+/// twice as wide.
+fn ahead(step: isize, (read, size, casts): (usize, usize, bool), cut: bool) -> Option<usize> {
+    let dense = step == read as isize;
+    match Memory::get() {
+        Memory::Near if cut => Some(2 * AHEAD),
+        // Of what reads as much as it writes or more.
+        Memory::Near if has_late_prefetchers() && size <= read => {
+            let every_second = step == 2 * read as isize && size == read && size <= 8;
+            (casts && dense || every_second).then_some(LATE)
+        }
+        Memory::Deep if dense && read != size => Some(2 * AHEAD),
+        _ => asks(step).then_some(AHEAD),
+    }
+}
+
+/// Whether it is AMD's Zen 5 or later, whose prefetchers bring what is read in order later than memory could.
+fn has_late_prefetchers() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::sync::atomic::{AtomicU8, Ordering};
+        // 0: not asked yet. All come to the same.
+        static KNOWN: AtomicU8 = AtomicU8::new(0);
+        let known = KNOWN.load(Ordering::Relaxed);
+        if known != 0 {
+            return known == 2;
+        }
+        // SAFETY: every x86-64 processor has the instruction; newer compilers know that.
+        #[allow(unused_unsafe)]
+        let signature = unsafe { std::arch::x86_64::__cpuid(1) }.eax;
+        // Of family 15 and later what is above is added.
+        let found = Memory::get() == Memory::Near && (signature >> 8 & 15) + (signature >> 20 & 255) >= 26;
+        KNOWN.store(1 + u8::from(found), Ordering::Relaxed);
+        found
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
 }
 
 /// What processors differ in that no instruction tells.
@@ -250,15 +292,12 @@ pub unsafe fn in_order(
 ) -> bool {
     let step = from.element;
     let picks = casts && step == 2 * read as isize && picks_lines(size);
-    let (memory, dense) = (Memory::get(), step == read as isize);
-    // Rows cut from wider ones that become twice as wide: prefetchers go on into what is not read.
+    let dense = step == read as isize;
+    // Prefetchers go on into what is not read.
     let cut = casts && dense && size == 2 * read && count > 1 && from.row != n as isize * step;
-    let cut = cut && memory == Memory::Near;
-    let further = cut || memory == Memory::Deep && dense && read != size;
-    let far = AHEAD << u32::from(further);
-    let (asks, through) = (cut || asks(step), through());
+    let (ahead, through) = (ahead(step, (read, size, casts), cut), through());
     // Longer turns are better where nothing is asked for. Of elements far from each other a turn still is some lines.
-    let longer = u32::from(!asks) + u32::from(!asks && casts && size < read && !dense);
+    let longer = if ahead.is_some() { 0 } else { 1 + u32::from(casts && size < read && !dense) };
     let some = (chunk(step.unsigned_abs(), size) << longer).max(3 * LINE / size);
     // And so that the first, which ends where a line does, has one.
     let some = if picks { (some / 2).max(2 * LINE / size) } else { some };
@@ -277,8 +316,8 @@ pub unsafe fn in_order(
             // The turns after the first begin where lines do.
             let head = some - to as usize % LINE / size;
             row(to, size, n, (head, some), &mut carried, ends, |done, count, buffer| {
-                if asks {
-                    let ahead = part(done).wrapping_offset(far as isize * step.signum());
+                if let Some(ahead) = ahead {
+                    let ahead = part(done).wrapping_offset(ahead as isize * step.signum());
                     prefetch_bytes(ahead, count as isize * step);
                 }
                 fill(part(done), count, buffer)
