@@ -154,6 +154,12 @@ trait Vector: Copy {
     unsafe fn exchange(group: [Self; 4]) -> [Self; 4];
     /// In each lane, byte `table[i]` becomes byte i; zero from 128 on.
     unsafe fn shuffle(self, table: &Table) -> Self;
+    /// Transposes few columns that fill their rows (`TALL`), or few rows that fill the destination's, as many of the others
+    /// as a vector has elements at least, and asks for lines so many bytes away or not; false: not that few.
+    #[inline(always)]
+    unsafe fn channels<const SIZE: usize, const TALL: bool>(_matrix: &Matrix, _ahead: isize) -> bool {
+        false
+    }
 }
 
 /// For a shuffle.
@@ -763,12 +769,16 @@ unsafe fn flat_packed<V: Vector, const SIZE: usize, const GROUP: usize>(
 /// # Safety
 /// As [`baseline`], with at least as many of the others as a vector has elements.
 #[inline(always)]
-unsafe fn thin<V: Vector, const SIZE: usize, const TALL: bool>(matrix: &Matrix) {
+unsafe fn thin<V: Vector, const SIZE: usize, const TALL: bool>(matrix: &Matrix, ahead: isize) {
     let (thin, long, step) = if TALL {
         (matrix.columns, matrix.rows, matrix.source_row)
     } else {
         (matrix.rows, matrix.columns, matrix.destination_row)
     };
+    // SAFETY: the caller's.
+    if step == (thin * SIZE) as isize && unsafe { V::channels::<SIZE, TALL>(matrix, ahead) } {
+        return;
+    }
     let is_packed = thin * SIZE < 16 && step == (thin * SIZE) as isize && long * thin * SIZE >= 512;
     let mut done = 0;
     // SAFETY: groups take sixteen bytes at most; what they leave is overlapped.
@@ -958,8 +968,8 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
                 tall_strips::<V, SIZE>(matrix)
             }
             (true, true) => squares::<V, SIZE, false, false>(matrix, 0),
-            (true, false) if matrix.columns > 0 => thin::<V, SIZE, true>(matrix),
-            (false, true) if matrix.rows > 0 => thin::<V, SIZE, false>(matrix),
+            (true, false) if matrix.columns > 0 => thin::<V, SIZE, true>(matrix, ahead),
+            (false, true) if matrix.rows > 0 => thin::<V, SIZE, false>(matrix, ahead),
             _ => small::<V::Lane, SIZE>(matrix),
         }
     }

@@ -410,6 +410,9 @@ const HEIGHT: usize = 512;
 const CLASH: isize = 1024;
 /// Bytes of a block of a matrix that is narrow one way.
 const NARROW: usize = 16 << 10;
+/// The most columns, or rows, of one that is half as large ([`Memory::Near`]): what comes next of them is asked for, and
+/// soon done.
+const CHANNELS: usize = 4;
 /// Elements of a row that are worth a cast of their own.
 const OWN: usize = 128;
 
@@ -471,9 +474,12 @@ fn strip_and_block(
     whole: bool,
 ) -> (usize, usize) {
     let (strip, block) = (STRIP / source_size, LONGEST.min(SEGMENT / destination_size));
-    let narrow = NARROW / source_size.max(destination_size);
     // Whole lines of as many as there is room for.
-    let long = |short: usize| narrow / short / LINE * LINE;
+    let long = |short: usize| {
+        let few = short <= CHANNELS && Memory::get() == Memory::Near;
+        let narrow = if few { NARROW / 2 } else { NARROW };
+        narrow / source_size.max(destination_size) / short / LINE * LINE
+    };
     if columns < strip {
         (columns, block.max(long(columns)))
     } else if rows < block || whole {

@@ -232,7 +232,13 @@ const fn reaches(size: usize) -> [Reach; 9] {
     let (rows, columns) = (SPREAD.0 / size, SPREAD.2 / size);
     let rows = if rows < SPREAD.1 { SPREAD.1 } else { rows };
     let runs = Reach { rows, columns, spread: usize::MAX, ..staged };
-    let columns = if size > 8 { 64 } else if size > 4 { 128 } else { 256 };
+    let columns = if size > 8 {
+        64
+    } else if size > 4 {
+        128
+    } else {
+        256
+    };
     let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: usize::MAX, ..staged };
     let near = Reach { rows: NEAR.0 / size, columns: NEAR.1 / size, ..direct };
     let rows = ACROSS.0[size.trailing_zeros() as usize] / size;

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lane, Table, Vector};
+use super::{Lane, Matrix, Table, Vector, cover, prefetch};
 
 /// A lane with what the processor has for parts of one: SSE2 and nothing (0), SSSE3 (1), masks (2).
 #[derive(Clone, Copy)]
@@ -281,6 +281,105 @@ impl Vector for Avx512 {
         unsafe {
             let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
             Avx512(_mm512_shuffle_epi8(self.0, table))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn channels<const SIZE: usize, const TALL: bool>(matrix: &Matrix, ahead: isize) -> bool {
+        // SAFETY: the caller's; the processor has VBMI where it has what is asked for here.
+        unsafe {
+            match if TALL { matrix.columns } else { matrix.rows } {
+                2 => channels::<SIZE, 2, TALL>(matrix, ahead),
+                3 => channels::<SIZE, 3, TALL>(matrix, ahead),
+                4 => channels::<SIZE, 4, TALL>(matrix, ahead),
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Bytes of a vector.
+const WIDE: usize = 64;
+
+/// Where each byte of as many vectors as there are channels comes from, one vector after another joining those before:
+/// below [`WIDE`] is what is there already, from there on the vector that joins. `TALL`: the channels are in turns, and are
+/// taken apart.
+const fn joins<const SIZE: usize, const CHANNELS: usize, const TALL: bool>()
+-> [[[u8; WIDE]; CHANNELS]; CHANNELS] {
+    let mut joins = [[[0; WIDE]; CHANNELS]; CHANNELS];
+    let mut place = 0;
+    while place < CHANNELS * WIDE {
+        // What lies there after, if one channel follows the other, or in turns.
+        let (element, byte) = (place / SIZE, place % SIZE);
+        let each = WIDE / SIZE;
+        let from = if TALL {
+            element % each * CHANNELS + element / each
+        } else {
+            element % CHANNELS * each + element / CHANNELS
+        };
+        let from = from * SIZE + byte;
+        let mut vector = 0;
+        while vector < CHANNELS {
+            joins[place / WIDE][vector][place % WIDE] = match from / WIDE {
+                joining if joining == vector && vector > 0 => (WIDE + from % WIDE) as u8,
+                // The first two join at once.
+                0 if vector == 1 => (from % WIDE) as u8,
+                _ => (place % WIDE) as u8,
+            };
+            vector += 1;
+        }
+        place += 1;
+    }
+    joins
+}
+
+/// Takes apart channels that are in turns, or puts them in turns, as many as a vector has elements at a time.
+///
+/// # Safety
+/// As [`Vector::channels`]; the processor has the instructions.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool>(
+    matrix: &Matrix,
+    ahead: isize,
+) {
+    let Matrix { source, source_row, destination, destination_row, .. } = *matrix;
+    let long = if TALL { matrix.rows } else { matrix.columns };
+    let (turn, each) = (WIDE as isize, SIZE as isize);
+    // From a vector to the next, and from an element to the next.
+    let (from, to) = if TALL {
+        ((turn, CHANNELS as isize * each), (destination_row, each))
+    } else {
+        ((source_row, each), (turn, CHANNELS as isize * each))
+    };
+    // SAFETY: vectors are within the elements; the last ones end where they do.
+    unsafe {
+        let tables = const { &joins::<SIZE, CHANNELS, TALL>() };
+        let mut joins = [[_mm512_setzero_si512(); CHANNELS]; CHANNELS];
+        for vector in 0..CHANNELS {
+            for joining in 1..CHANNELS {
+                joins[vector][joining] = _mm512_loadu_si512(tables[vector][joining].as_ptr().cast());
+            }
+        }
+        for at in cover(long, WIDE / SIZE) {
+            let source = source.offset(at as isize * from.1);
+            let destination = destination.offset(at as isize * to.1);
+            let mut vectors = [_mm512_setzero_si512(); CHANNELS];
+            for vector in 0..CHANNELS {
+                let source = source.offset(vector as isize * from.0);
+                if ahead != 0 {
+                    prefetch(source.wrapping_offset(ahead));
+                }
+                vectors[vector] = _mm512_loadu_si512(source.cast());
+            }
+            for vector in 0..CHANNELS {
+                let mut joined = vectors[0];
+                for joining in 1..CHANNELS {
+                    joined = _mm512_permutex2var_epi8(joined, joins[vector][joining], vectors[joining]);
+                }
+                _mm512_storeu_si512(destination.offset(vector as isize * to.0).cast(), joined);
+            }
         }
     }
 }
