@@ -107,7 +107,7 @@ fn ahead(step: isize, (read, size, casts): (usize, usize, bool), cut: bool) -> O
     match Memory::get() {
         Memory::Near if cut => Some(2 * AHEAD),
         // Of what reads as much as it writes or more.
-        Memory::Near if has_late_prefetchers() && size <= read => {
+        Memory::Near if is_zen5() && size <= read => {
             let every_second = step == 2 * read as isize && size == read && size <= 8;
             (casts && dense || every_second).then_some(LATE)
         }
@@ -116,8 +116,9 @@ fn ahead(step: isize, (read, size, casts): (usize, usize, bool), cut: bool) -> O
     }
 }
 
-/// Whether it is AMD's Zen 5 or later, whose prefetchers bring what is read in order later than memory could.
-fn has_late_prefetchers() -> bool {
+/// Whether it is AMD's Zen 5 or later, which does vectors of 64 bytes whole, and whose prefetchers bring what is read in
+/// order later than memory could.
+pub fn is_zen5() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::sync::atomic::{AtomicU8, Ordering};

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::super::fuse::{MOST, Matrices, Reach, Rows};
-use super::super::stream::Memory;
+use super::super::stream::{Memory, is_zen5};
 use super::super::walk::{PerAxis, Places};
 use super::stage::{STAGE, Stage};
 use super::strips::MOST_COLUMNS;
@@ -171,6 +171,9 @@ const LONG_SMALL: usize = 512;
 /// Bytes of a matrix that the first cache holds with its result.
 #[cfg(target_arch = "x86_64")]
 const NEAR_BYTES: usize = 8 << 10;
+/// Elements of two bytes of one up to which vectors of half a line are better where whole ones are no slower.
+#[cfg(target_arch = "x86_64")]
+const NARROW_ELEMENTS: usize = 32 << 10;
 /// Rows and columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
 /// As many of eight lines as the first cache has room for among others.
@@ -240,7 +243,8 @@ const fn reaches(size: usize) -> [Reach; 9] {
         256
     };
     let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: usize::MAX, ..staged };
-    let near = Reach { rows: NEAR.0 / size, columns: NEAR.1 / size, ..direct };
+    let long = if size < 8 { LONG } else { 2 * LONG } / size;
+    let near = Reach { rows: NEAR.0 / size, columns: NEAR.1 / size, long, ..direct };
     let rows = ACROSS.0[size.trailing_zeros() as usize] / size;
     let long = usize::MAX >> 1;
     let across = Reach { rows, columns: ACROSS.1 / size, spread: usize::MAX, across: true, long, ..staged };
@@ -631,6 +635,10 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let (halves, whole) = (done(2 * lane), done(4 * lane));
         match SIZE {
             1 => height < 4 * lane,
+            // What does them whole gains nothing where that is much.
+            2 if is_zen5() => {
+                height * width <= NARROW_ELEMENTS && (width >= 2 * lane || 16 * halves < 15 * whole)
+            }
             2 => width >= 2 * lane || halves < whole,
             4 => {
                 20 * halves < 19 * whole || height >= 24 && width >= 10 && height * width * SIZE <= NEAR_BYTES
