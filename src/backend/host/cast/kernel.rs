@@ -231,10 +231,10 @@ impl Kernel for CastKernel {
         let (source_size, destination_size) = self.caster.sizes();
         let row = inner.extent.saturating_mul(destination_size as i64);
         let is_row = inner.destination == destination_size as i64 && row >= LONG_ROW as i64;
-        // Wider elements take longer to be put together than memory takes.
-        let reads_all =
-            inner.source == source_size as i64 || source_size == 1 && (1..=4).contains(&inner.source);
-        (is_row && reads_all).then(|| self.elsewhere(self.sides.destination))
+        // Wider elements take longer to be put together than memory takes, and on Zen 5 so do single bytes.
+        let is_picture = source_size == 1 && (1..=4).contains(&inner.source) && !stream::is_zen5();
+        (is_row && (is_picture || inner.source == source_size as i64))
+            .then(|| self.elsewhere(self.sides.destination))
     }
 
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
