@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::super::fuse::{MOST, Matrices, Reach, Rows};
-use super::super::stream::{self, Memory};
+use super::super::stream::Memory;
 use super::super::walk::{PerAxis, Places};
 use super::stage::{STAGE, Stage};
 use super::strips::MOST_COLUMNS;
@@ -636,7 +636,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         match SIZE {
             1 => height < 4 * lane,
             // What does them whole gains nothing where that is much.
-            2 if stream::is_zen5() => {
+            2 if super::super::stream::is_zen5() => {
                 height * width <= NARROW_ELEMENTS && (width >= 2 * lane || 16 * halves < 15 * whole)
             }
             2 => width >= 2 * lane || halves < whole,

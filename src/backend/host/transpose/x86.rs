@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lane, Matrix, Table, Vector, cover, prefetch};
+use super::{LINE, Lane, Matrix, Table, Vector, cover, prefetch};
+use crate::backend::host::copy::x86::pick;
 
 /// A lane with what the processor has for parts of one: SSE2 and nothing (0), SSSE3 (1), masks (2).
 #[derive(Clone, Copy)]
@@ -299,33 +300,32 @@ impl Vector for Avx512 {
     }
 }
 
-/// Bytes of a vector.
-const WIDE: usize = 64;
-
-/// Where each byte of as many vectors as there are channels comes from, one vector after another joining those before:
-/// below [`WIDE`] is what is there already, from there on the vector that joins. `TALL`: the channels are in turns, and are
-/// taken apart.
+/// Where each piece of as many vectors as there are channels comes from, one vector after another joining those before,
+/// as [`pick`] wants it: first is what is there already, then the vector that joins. `TALL`: the channels are in turns, and
+/// are taken apart.
 const fn joins<const SIZE: usize, const CHANNELS: usize, const TALL: bool>()
--> [[[u8; WIDE]; CHANNELS]; CHANNELS] {
-    let mut joins = [[[0; WIDE]; CHANNELS]; CHANNELS];
+-> [[[u8; LINE]; CHANNELS]; CHANNELS] {
+    let mut joins = [[[0; LINE]; CHANNELS]; CHANNELS];
+    // Counted in what instructions move.
+    let piece = if SIZE < 8 { SIZE } else { 8 };
+    let (pieces, all) = (SIZE / piece, LINE / piece);
     let mut place = 0;
-    while place < CHANNELS * WIDE {
+    while place < CHANNELS * all {
         // What lies there after, if one channel follows the other, or in turns.
-        let (element, byte) = (place / SIZE, place % SIZE);
-        let each = WIDE / SIZE;
+        let (element, each) = (place / pieces, LINE / SIZE);
         let from = if TALL {
             element % each * CHANNELS + element / each
         } else {
             element % CHANNELS * each + element / CHANNELS
         };
-        let from = from * SIZE + byte;
+        let from = from * pieces + place % pieces;
         let mut vector = 0;
         while vector < CHANNELS {
-            joins[place / WIDE][vector][place % WIDE] = match from / WIDE {
-                joining if joining == vector && vector > 0 => (WIDE + from % WIDE) as u8,
+            joins[place / all][vector][place % all * piece] = match from / all {
+                joining if joining == vector && vector > 0 => (all + from % all) as u8,
                 // The first two join at once.
-                0 if vector == 1 => (from % WIDE) as u8,
-                _ => (place % WIDE) as u8,
+                0 if vector == 1 => (from % all) as u8,
+                _ => (place % all) as u8,
             };
             vector += 1;
         }
@@ -346,7 +346,7 @@ unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool>(
 ) {
     let Matrix { source, source_row, destination, destination_row, .. } = *matrix;
     let long = if TALL { matrix.rows } else { matrix.columns };
-    let (turn, each) = (WIDE as isize, SIZE as isize);
+    let (turn, each) = (LINE as isize, SIZE as isize);
     // From a vector to the next, and from an element to the next.
     let (from, to) = if TALL {
         ((turn, CHANNELS as isize * each), (destination_row, each))
@@ -362,7 +362,7 @@ unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool>(
                 joins[vector][joining] = _mm512_loadu_si512(tables[vector][joining].as_ptr().cast());
             }
         }
-        for at in cover(long, WIDE / SIZE) {
+        for at in cover(long, LINE / SIZE) {
             let source = source.offset(at as isize * from.1);
             let destination = destination.offset(at as isize * to.1);
             let mut vectors = [_mm512_setzero_si512(); CHANNELS];
@@ -376,7 +376,7 @@ unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool>(
             for vector in 0..CHANNELS {
                 let mut joined = vectors[0];
                 for joining in 1..CHANNELS {
-                    joined = _mm512_permutex2var_epi8(joined, joins[vector][joining], vectors[joining]);
+                    joined = pick::<SIZE>(joined, joins[vector][joining], vectors[joining]);
                 }
                 _mm512_storeu_si512(destination.offset(vector as isize * to.0).cast(), joined);
             }
