@@ -420,8 +420,8 @@ impl Kernel for MoveBits {
 const SHORT_ROW: usize = 128;
 /// Bytes of a run from which on the lines that it shares with others are few.
 const WHOLE_RUN: usize = 256;
-/// Bytes of a job from which on what it reads is likely not where it is at hand: in the second cache, or in the third one of
-/// processors whose loads wait for that as little as for one that asked before.
+/// Bytes of a job from which on what it reads is asked for: what is likely not in the second cache, nor in the third one where
+/// reading from that takes no longer than asking.
 fn far() -> usize {
     if Memory::get() == Memory::Near { 4 << 20 } else { 256 << 10 }
 }

@@ -89,6 +89,17 @@ pub fn through() -> bool {
     Memory::get() == Memory::Mesh
 }
 
+/// How many elements that start so many bytes from each other, and have `read` in the source and `size` in the destination,
+/// are put together before they are written: [`MOST`] bytes at most, and a line at least.
+fn turn(step: isize, (read, size, casts): (usize, usize, bool), asked: bool, picks: bool) -> usize {
+    // Longer turns are better where nothing is asked for.
+    let longer = if asked { 0 } else { 1 + u32::from(casts && size < read && step != read as isize) };
+    // Of elements far from each other a turn still is some lines.
+    let some = (chunk(step.unsigned_abs(), size) << longer).max(3 * LINE / size);
+    // And so that the first, which ends where a line does, has one.
+    if picks { (some / 2).max(2 * LINE / size) } else { some }
+}
+
 /// Whether what is read in order, up or down from one to the next, is asked for before.
 pub fn asks(step: isize) -> bool {
     match Memory::get() {
@@ -99,45 +110,21 @@ pub fn asks(step: isize) -> bool {
     }
 }
 
-/// How many bytes ahead elements are asked for which start so many from each other, and have `read` in the source and `size`
-/// in the destination; None: prefetchers are better by themselves. `cut`: they are rows cut from wider ones that become
-/// twice as wide.
+/// How many bytes ahead of those that are read elements are asked for, which start so many from each other, and have `read`
+/// in the source and `size` in the destination; None: prefetchers are better by themselves. `cut`: they are rows cut from
+/// wider ones that become twice as wide.
 fn ahead(step: isize, (read, size, casts): (usize, usize, bool), cut: bool) -> Option<usize> {
     let dense = step == read as isize;
     match Memory::get() {
         Memory::Near if cut => Some(2 * AHEAD),
-        // Of what reads as much as it writes or more.
-        Memory::Near if is_zen5() && size <= read => {
+        // What reads as much as it writes or more.
+        Memory::Near if Memory::is_zen5() && size <= read => {
             let every_second = step == 2 * read as isize && size == read && size <= 8;
             (casts && dense || every_second).then_some(LATE)
         }
         Memory::Deep if dense && read != size => Some(2 * AHEAD),
         _ => asks(step).then_some(AHEAD),
     }
-}
-
-/// Whether it is AMD's Zen 5 or later, which does vectors of 64 bytes whole, and whose prefetchers bring what is read in
-/// order later than memory could.
-pub fn is_zen5() -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::sync::atomic::{AtomicU8, Ordering};
-        // 0: not asked yet. All come to the same.
-        static KNOWN: AtomicU8 = AtomicU8::new(0);
-        let known = KNOWN.load(Ordering::Relaxed);
-        if known != 0 {
-            return known == 2;
-        }
-        // SAFETY: every x86-64 processor has the instruction; newer compilers know that.
-        #[allow(unused_unsafe)]
-        let signature = unsafe { std::arch::x86_64::__cpuid(1) }.eax;
-        // Of family 15 and later what is above is added.
-        let found = Memory::get() == Memory::Near && (signature >> 8 & 15) + (signature >> 20 & 255) >= 26;
-        KNOWN.store(1 + u8::from(found), Ordering::Relaxed);
-        found
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    false
 }
 
 /// What processors differ in that no instruction tells.
@@ -160,34 +147,51 @@ pub enum Memory {
 impl Memory {
     /// This processor's; that of others where `ARRAYBRIDGE_ISA` asks for fewer instructions than it has.
     pub fn get() -> Memory {
+        Memory::known().0
+    }
+
+    /// Whether it is AMD's Zen 5 or later, one of [`Memory::Near`], which does vectors of 64 bytes whole, and whose
+    /// prefetchers bring what is read in order later than memory could.
+    pub fn is_zen5() -> bool {
+        Memory::known().1
+    }
+
+    fn known() -> (Memory, bool) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
+            use std::arch::x86_64::__cpuid;
             use std::sync::atomic::{AtomicU8, Ordering};
-            const ALL: [Memory; 4] = [Memory::Other, Memory::Mesh, Memory::Deep, Memory::Near];
+            const ALL: [(Memory, bool); 5] = [
+                (Memory::Other, false),
+                (Memory::Mesh, false),
+                (Memory::Deep, false),
+                (Memory::Near, false),
+                (Memory::Near, true),
+            ];
             // Asking takes microseconds in a virtual machine. All come to the same.
             static KNOWN: AtomicU8 = AtomicU8::new(ALL.len() as u8);
             if let Some(known) = ALL.get(usize::from(KNOWN.load(Ordering::Relaxed))) {
                 return *known;
             }
-            // SAFETY: every x86-64 processor has the instruction; newer compilers know that.
+            // SAFETY: every x86-64 processor has the instruction, and these two of its answers; newer compilers know that.
             #[allow(unused_unsafe)]
-            let vendor = unsafe { std::arch::x86_64::__cpuid(0) };
+            let (vendor, version) = unsafe { (__cpuid(0), __cpuid(1).eax) };
+            // From 15 on what is in another place is added.
+            let family = (version >> 8 & 15) + (version >> 20 & 255);
             let found = match (vendor.ebx, vendor.edx, vendor.ecx) {
-                _ if Isa::get() != Isa::best() || !is_x86_feature_detected!("avx512f") => Memory::Other,
+                _ if Isa::get() != Isa::best() || !is_x86_feature_detected!("avx512f") => 0,
                 // GenuineIntel, AuthenticAMD.
-                (0x756e_6547, 0x4965_6e69, 0x6c65_746e) if is_x86_feature_detected!("avx512vbmi") => {
-                    Memory::Deep
-                }
-                (0x756e_6547, 0x4965_6e69, 0x6c65_746e) => Memory::Mesh,
-                (0x6874_7541, 0x6974_6e65, 0x444d_4163) => Memory::Near,
-                _ => Memory::Other,
+                (0x756e_6547, 0x4965_6e69, 0x6c65_746e) if is_x86_feature_detected!("avx512vbmi") => 2,
+                (0x756e_6547, 0x4965_6e69, 0x6c65_746e) => 1,
+                (0x6874_7541, 0x6974_6e65, 0x444d_4163) => 3 + usize::from(family >= 26),
+                _ => 0,
             };
             KNOWN.store(found as u8, Ordering::Relaxed);
-            found
+            ALL[found]
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         {
-            Memory::Other
+            (Memory::Other, false)
         }
     }
 }
@@ -297,11 +301,7 @@ pub unsafe fn in_order(
     // Prefetchers go on into what is not read.
     let cut = casts && dense && size == 2 * read && count > 1 && from.row != n as isize * step;
     let (ahead, through) = (ahead(step, (read, size, casts), cut), through());
-    // Longer turns are better where nothing is asked for. Of elements far from each other a turn still is some lines.
-    let longer = if ahead.is_some() { 0 } else { 1 + u32::from(casts && size < read && !dense) };
-    let some = (chunk(step.unsigned_abs(), size) << longer).max(3 * LINE / size);
-    // And so that the first, which ends where a line does, has one.
-    let some = if picks { (some / 2).max(2 * LINE / size) } else { some };
+    let some = turn(step, (read, size, casts), ahead.is_some(), picks);
     let follow = next == (n * size) as isize;
     let mut carried = NOTHING;
     (0..count).all(|index| {
@@ -608,6 +608,28 @@ fn each_line(at: *const u8, bytes: isize, ask: impl Fn(*const u8)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever is asked for, a turn fits the buffer, and ends a line after it begins.
+    #[test]
+    fn turns_fit() {
+        const SIZES: [usize; 5] = [1, 2, 4, 8, 16];
+        for (read, size) in SIZES.into_iter().flat_map(|read| SIZES.map(|size| (read, size))) {
+            for times in [-300isize, -3, -2, -1, 1, 2, 3, 4, 5, 70, 5000] {
+                for flags in 0..8 {
+                    let [casts, asked, picks] = [1, 2, 4].map(|flag| flags & flag != 0);
+                    if !casts && read != size || picks && (!casts || times != 2) {
+                        continue;
+                    }
+                    let some = turn(times * read as isize, (read, size, casts), asked, picks);
+                    let which =
+                        format!("{read} to {size}, {times}, casts {casts}, asked {asked}, picks {picks}");
+                    assert!((LINE..=MOST).contains(&(some * size)), "{which}: {some}");
+                    // The first turn is shorter by what is before it in its line.
+                    assert!(some >= 2 * LINE / size, "{which}: {some}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn copies_of_every_length_and_shift() {

@@ -775,11 +775,12 @@ unsafe fn thin<V: Vector, const SIZE: usize, const TALL: bool>(matrix: &Matrix, 
     } else {
         (matrix.rows, matrix.columns, matrix.destination_row)
     };
+    let follow = step == (thin * SIZE) as isize;
     // SAFETY: the caller's.
-    if step == (thin * SIZE) as isize && unsafe { V::channels::<SIZE, TALL>(matrix, ahead) } {
+    if follow && unsafe { V::channels::<SIZE, TALL>(matrix, ahead) } {
         return;
     }
-    let is_packed = thin * SIZE < 16 && step == (thin * SIZE) as isize && long * thin * SIZE >= 512;
+    let is_packed = thin * SIZE < 16 && follow && long * thin * SIZE >= 512;
     let mut done = 0;
     // SAFETY: groups take sixteen bytes at most; what they leave is overlapped.
     unsafe {
@@ -1042,7 +1043,8 @@ const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
 /// Whether lines of the destination would be pushed out of the caches before the next tiles complete them.
 #[inline(always)]
 fn clashes(matrix: &Matrix, size: usize) -> bool {
-    // A square of single bytes has as many rows of the destination as four sets of the first cache have lines.
+    // Two sets of the first cache have no room for what becomes of a few squares; one of single bytes has as many rows of
+    // the destination as four sets have lines.
     let clash = if size == 1 { CLASH / 4 } else { CLASH / 2 };
     matrix.destination_row % clash == 0
         && matrix.rows * size >= RUNS
@@ -1571,10 +1573,40 @@ pub(super) mod tests {
             let some = 2 * LINE / size;
             for rows in [RUNS / size, RUNS / size + 5, 2 * RUNS / size + 1] {
                 for columns in [LINE / size, some, some + 3, 2 * some + 16 / size] {
+                    let half = CLASH / 2 - (rows * size) as isize;
+                    if half >= 0 {
+                        case.check(kernels, (rows, columns), (0, half), (true, 0), How::Cached);
+                    }
                     let gap = CLASH - (rows * size) as isize;
                     case.check(kernels, (rows, columns), (3, gap), (true, 0), How::Cached);
                     case.check(kernels, (rows, columns), (0, -gap), (false, 7), How::Cached);
                     case.check(kernels, (rows, columns), (-1, gap), (false, 64), How::Ahead(128));
+                }
+            }
+        }
+    }
+
+    /// Channels in turns, of every length about whole vectors of them.
+    #[test]
+    fn channels() {
+        let mut case = Case::new(4 * 16 * 400);
+        for kernels in &all() {
+            let each = LINE / kernels.0;
+            for (channels, whole) in
+                [2, 3, 4, 5].into_iter().flat_map(|few| [1, 2, 5].map(|whole| (few, whole)))
+            {
+                for long in (whole * each).saturating_sub(1)..=whole * each + 1 {
+                    for shape in [(long, channels), (channels, long)] {
+                        for how in [How::Cached, How::Ahead(4 * LINE as isize), How::Ahead(-700)] {
+                            // Those that follow one another on one side may be anywhere on the other.
+                            let tall = shape.1 == channels;
+                            for gap in [0, 1, -1, 64] {
+                                let gaps = if tall { (0, gap) } else { (gap, 0) };
+                                case.check(kernels, shape, gaps, (true, 0), how);
+                                case.check(kernels, shape, gaps, (false, 13), how);
+                            }
+                        }
+                    }
                 }
             }
         }

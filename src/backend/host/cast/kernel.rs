@@ -231,9 +231,10 @@ impl Kernel for CastKernel {
         let (source_size, destination_size) = self.caster.sizes();
         let row = inner.extent.saturating_mul(destination_size as i64);
         let is_row = inner.destination == destination_size as i64 && row >= LONG_ROW as i64;
-        // Wider elements take longer to be put together than memory takes, and on Zen 5 so do single bytes.
-        let is_picture = source_size == 1 && (1..=4).contains(&inner.source) && !stream::is_zen5();
-        (is_row && (is_picture || inner.source == source_size as i64))
+        // Wider elements take longer to be put together than memory takes. On Zen 5 single bytes lose more where others have
+        // had the third cache meanwhile than they gain where nobody has.
+        let are_near = source_size == 1 && (1..=4).contains(&inner.source) && !Memory::is_zen5();
+        (is_row && (are_near || inner.source == source_size as i64))
             .then(|| self.elsewhere(self.sides.destination))
     }
 
@@ -410,8 +411,8 @@ const HEIGHT: usize = 512;
 const CLASH: isize = 1024;
 /// Bytes of a block of a matrix that is narrow one way.
 const NARROW: usize = 16 << 10;
-/// The most columns, or rows, of one that is half as large ([`Memory::Near`]): what comes next of them is asked for, and
-/// soon done.
+/// Columns, or rows, of one up to which it is half as large ([`Memory::Near`]): what comes next of it is asked for, and is
+/// soon there.
 const CHANNELS: usize = 4;
 /// Elements of a row that are worth a cast of their own.
 const OWN: usize = 128;

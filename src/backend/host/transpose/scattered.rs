@@ -176,7 +176,7 @@ const NEAR_BYTES: usize = 8 << 10;
 const NARROW_ELEMENTS: usize = 32 << 10;
 /// Rows and columns that start at multiples of so many bytes push each other out of the first cache.
 const CLASHING: isize = 1024;
-/// As many of eight lines as the first cache has room for among others.
+/// Of eight lines after the first as many as it has room for nevertheless.
 const FEW_CLASH: usize = 2;
 
 /// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with the axis that is innermost in the
@@ -235,20 +235,16 @@ const fn reaches(size: usize) -> [Reach; 9] {
     let (rows, columns) = (SPREAD.0 / size, SPREAD.2 / size);
     let rows = if rows < SPREAD.1 { SPREAD.1 } else { rows };
     let runs = Reach { rows, columns, spread: usize::MAX, ..staged };
-    let columns = if size > 8 {
-        64
-    } else if size > 4 {
-        128
-    } else {
-        256
-    };
+    // A kilobyte of each row, unless that is too many.
+    let columns = if size < 4 { 256 } else { 1024 / size };
     let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: usize::MAX, ..staged };
+    // Short axes of wide elements are few vectors.
     let long = if size < 8 { LONG } else { 2 * LONG } / size;
+    let tall = Reach { rows: TALL / size, long, ..direct };
     let near = Reach { rows: NEAR.0 / size, columns: NEAR.1 / size, long, ..direct };
     let rows = ACROSS.0[size.trailing_zeros() as usize] / size;
     let long = usize::MAX >> 1;
     let across = Reach { rows, columns: ACROSS.1 / size, spread: usize::MAX, across: true, long, ..staged };
-    let tall = Reach { rows: TALL / size, long: if size < 8 { LONG } else { 2 * LONG } / size, ..direct };
     let few = ACROSS.2 / size;
     let apart = if size <= 2 { Reach { rows: few, columns: few, ..across } } else { across };
     let short = Reach { spread: SHORT_ROW / size, ..staged };
@@ -636,7 +632,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         match SIZE {
             1 => height < 4 * lane,
             // What does them whole gains nothing where that is much.
-            2 if super::super::stream::is_zen5() => {
+            2 if Memory::is_zen5() => {
                 height * width <= NARROW_ELEMENTS && (width >= 2 * lane || 16 * halves < 15 * whole)
             }
             2 => width >= 2 * lane || halves < whole,
@@ -1179,6 +1175,44 @@ mod tests {
             }
             assert!(done > 0, "{isa:?}");
         }
+    }
+
+    /// Every number of rows that a vector leaves.
+    #[test]
+    fn rows_that_are_left() {
+        let mut random = Random(4);
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon].into_iter().filter(|isa| isa.is_there())
+        {
+            for size in [1, 2, 4, 8, 16] {
+                for left in 0..64 / size {
+                    for columns in [40 / size, 33 / size + 16 / size] {
+                        let shape = [(128 / size + left) as i64, columns as i64];
+                        let how = (How::Cached, Memory::Near);
+                        let done = permuted(&mut random, (isa, size), how, &shape, &[1, 0]);
+                        assert!(done, "{isa:?}, {size} bytes, {shape:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lines a multiple of a kilobyte apart push each other out; of others some may be.
+    #[test]
+    fn lines_that_clash() {
+        let lines = |step: isize| (0..16).map(|line| line * step).collect::<Vec<_>>();
+        for (step, clashes) in [
+            (512, true),
+            (1024, true),
+            (33 << 10, true),
+            (1536, true),
+            (256, false),
+            (4352, false),
+            (1000, false),
+        ] {
+            assert_eq!(clash(&lines(step)), clashes, "{step}");
+            assert_eq!(clash(&lines(-step)), clashes, "-{step}");
+        }
+        assert!(!clash(&lines(1024)[..8]));
     }
 
     /// Blocks side by side, and more columns than have lines to wait in. Elsewhere nothing is written around the caches.
