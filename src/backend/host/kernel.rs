@@ -264,7 +264,8 @@ impl Kernel for Move {
         let matrix = self.sides.matrix(from, to, rows, columns);
         let small = rows * columns * self.size <= SMALL_MATRIX;
         let around = self.how == How::Streamed && matrix.is_of_lines(self.size);
-        let how = if small && ahead != 0 && !around { How::Ahead(ahead as isize) } else { self.how };
+        let asks = self.far && small && ahead != 0 && !around;
+        let how = if asks { How::Ahead(ahead as isize) } else { self.how };
         // SAFETY: as the caller says.
         unsafe { transpose(&matrix, how) };
         true

@@ -289,10 +289,13 @@ impl Vector for Avx512 {
     unsafe fn channels<const SIZE: usize, const TALL: bool>(matrix: &Matrix, ahead: isize) -> bool {
         // SAFETY: the caller's; the processor has VBMI where it has what is asked for here.
         unsafe {
-            match if TALL { matrix.columns } else { matrix.rows } {
-                2 => channels::<SIZE, 2, TALL>(matrix, ahead),
-                3 => channels::<SIZE, 3, TALL>(matrix, ahead),
-                4 => channels::<SIZE, 4, TALL>(matrix, ahead),
+            match (if TALL { matrix.columns } else { matrix.rows }, ahead) {
+                (2, 0) => channels::<SIZE, 2, TALL, false>(matrix, 0),
+                (3, 0) => channels::<SIZE, 3, TALL, false>(matrix, 0),
+                (4, 0) => channels::<SIZE, 4, TALL, false>(matrix, 0),
+                (2, ahead) => channels::<SIZE, 2, TALL, true>(matrix, ahead),
+                (3, ahead) => channels::<SIZE, 3, TALL, true>(matrix, ahead),
+                (4, ahead) => channels::<SIZE, 4, TALL, true>(matrix, ahead),
                 _ => return false,
             }
         }
@@ -334,13 +337,14 @@ const fn joins<const SIZE: usize, const CHANNELS: usize, const TALL: bool>()
     joins
 }
 
-/// Takes apart channels that are in turns, or puts them in turns, as many as a vector has elements at a time.
+/// Takes apart channels that are in turns, or puts them in turns, as many as a vector has elements at a time, and asks for
+/// lines so many bytes away or not.
 ///
 /// # Safety
 /// As [`Vector::channels`]; the processor has the instructions.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool>(
+unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool, const AHEAD: bool>(
     matrix: &Matrix,
     ahead: isize,
 ) {
@@ -368,7 +372,7 @@ unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool>(
             let mut vectors = [_mm512_setzero_si512(); CHANNELS];
             for vector in 0..CHANNELS {
                 let source = source.offset(vector as isize * from.0);
-                if ahead != 0 {
+                if AHEAD {
                     prefetch(source.wrapping_offset(ahead));
                 }
                 vectors[vector] = _mm512_loadu_si512(source.cast());
