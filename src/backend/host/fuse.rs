@@ -43,10 +43,10 @@ impl<'a> Lines<'a> {
         Lines { offsets, len: 1, cut: 0, block: 1, step: 1, whole: true }
     }
 
-    /// Takes an axis, or blocks of it where that would be more than about `wanted` lines. `start` is its
-    /// step where lines start.
+    /// Takes an axis, or blocks of it where that would be more than about `wanted` lines, of a multiple of `steps`
+    /// where there is room for those. `start` is its step where lines start.
     #[inline(always)]
-    fn take(&mut self, index: usize, axis: &Axis, start: i64, wanted: usize) {
+    fn take(&mut self, index: usize, axis: &Axis, start: i64, wanted: usize, steps: usize) {
         (self.cut, self.step) = (index, self.len);
         self.whole = axis.extent.saturating_mul(self.len as i64) <= wanted as i64;
         self.block = axis.extent;
@@ -57,6 +57,10 @@ impl<'a> Lines<'a> {
             let parts = ((axis.extent + most / 2) / most).max(1);
             self.block = (axis.extent + parts - 1) / parts;
             self.whole = parts == 1;
+            let more = (self.block as usize).next_multiple_of(steps) as i64;
+            if more < axis.extent && more * self.len as i64 <= MOST as i64 {
+                self.block = more;
+            }
         }
         self.len = self.step * self.block as usize;
         assert!(self.len <= MOST);
@@ -175,6 +179,9 @@ pub struct Matrices<'a> {
     pub end: Option<i64>,
     /// Whether what is read is asked for a block ahead, as something is written.
     pub spread: bool,
+    /// Whether columns get pairs of lines, a pair at a time.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub pairs: bool,
     /// From where one starts in the source to where the next one does, unless it is the last along an axis.
     pub next: i64,
 }
@@ -212,6 +219,14 @@ pub struct Reach {
     pub spread: usize,
     /// Whether blocks of columns that are side by side are visited together.
     pub across: bool,
+    /// The fewest columns of a matrix.
+    pub least_columns: usize,
+    /// Blocks of columns have a multiple of so many steps of an axis, where there is room for those.
+    pub steps: usize,
+    /// Whether columns take more axes than one.
+    pub fuses_columns: bool,
+    /// Whether columns get pairs of lines, a pair at a time.
+    pub pairs: bool,
 }
 
 /// Visits the matrices of a job, whose axes `inner` and `near` are those that are innermost in the
@@ -234,9 +249,9 @@ pub fn each_matrix(
     let mut rooms: [Room; 2] = [const { [const { MaybeUninit::uninit() }; MOST + FOUR] }; 2];
     let [row_room, column_room] = &mut rooms;
     let mut rows = Lines::new(row_room);
-    rows.take(inner, &axes[inner], axes[inner].source, most_rows);
+    rows.take(inner, &axes[inner], axes[inner].source, most_rows, 1);
     let mut columns = Lines::new(column_room);
-    columns.take(near, &axes[near], axes[near].destination, most_columns);
+    columns.take(near, &axes[near], axes[near].destination, most_columns, reach.steps);
     // A bit for each axis. Of axes longer than 1 there are fewer than bits that count elements.
     let mut taken = 1u64 << NONE | 1 << inner | 1 << near;
     // The axes that follow one another in the destination make rows, those in the source columns.
@@ -246,11 +261,11 @@ pub fn each_matrix(
         // An axis may be both: what is short has it.
         if is_free(row) && (reach.rows_first || rows.len <= columns.len || !is_free(column)) {
             taken |= 1 << row;
-            rows.take(row, &axes[row], axes[row].source, most_rows);
+            rows.take(row, &axes[row], axes[row].source, most_rows, 1);
             row = rows.next_row(axes);
-        } else if is_free(column) {
+        } else if is_free(column) && reach.fuses_columns {
             taken |= 1 << column;
-            columns.take(column, &axes[column], axes[column].destination, most_columns);
+            columns.take(column, &axes[column], axes[column].destination, most_columns, reach.steps);
             column = columns.next_column(axes);
         } else {
             break;
@@ -259,7 +274,8 @@ pub fn each_matrix(
     let all_rows = rows.step as i64 * axes[rows.cut].extent;
     let is_alone = (rows.cut, columns.cut) == (inner, near);
     let side = if is_alone { reach.alone } else { reach.side };
-    if rows.len.min(columns.len) < side || all_rows < reach.least_rows as i64 {
+    let is_small = rows.len.min(columns.len) < side || columns.len < reach.least_columns;
+    if is_small || all_rows < reach.least_rows as i64 {
         return None;
     }
     let mut outer = PerAxis::new();
@@ -291,7 +307,17 @@ pub fn each_matrix(
         outer.push(across);
         across.extent = 1;
     }
-    let matrices = Matrices { rows, columns: columns_of_one, across, last, outer: &outer, end, spread, next };
+    let matrices = Matrices {
+        rows,
+        columns: columns_of_one,
+        across,
+        last,
+        outer: &outer,
+        end,
+        spread,
+        pairs: reach.pairs,
+        next,
+    };
     if across.extent == 1 || reach.across {
         return Some(visit(start.0, start.1, &matrices, true));
     }

@@ -347,10 +347,12 @@ impl Kernel for Move {
         true
     }
 
-    fn scatters(&self, axes: usize, inner: &Axis) -> Option<&'static Reach> {
+    fn scatters(&self, axes: usize, inner: &Axis) -> &'static [Reach] {
         // A matrix by itself that stays in the caches is best as it is.
-        self.scattered.filter(|_| axes > 2 || self.how == How::Streamed)?;
-        transpose::reach(self.size, self.how, Memory::get(), inner)
+        if self.scattered.is_none() || axes == 2 && self.how != How::Streamed {
+            return &[];
+        }
+        transpose::reach(self.size, self.how, Memory::get(), Memory::is_zen5(), inner)
     }
 
     unsafe fn scattered(&self, from: i64, to: i64, matrices: &Matrices) -> bool {

@@ -19,6 +19,9 @@ pub const STREAM_FROM: usize = 12 << 20;
 const HELD: usize = 24 << 20;
 /// Bytes of a line of the caches.
 pub const LINE: usize = 64;
+/// Bytes of two lines side by side.
+#[cfg(target_arch = "x86_64")]
+pub const PAIR: usize = 2 * LINE;
 /// Bytes of a row from which on that is worth it.
 pub const LONG_ROW: usize = 4 << 10;
 /// Bytes that are read, and up to twice as many that are put together, before they are written.
@@ -406,7 +409,19 @@ pub unsafe fn row(
 #[inline(always)]
 pub unsafe fn write_around(buffer: *mut u8, to: *mut u8, bytes: usize, first: bool, last: bool) {
     // SAFETY: the caller's.
-    unsafe { write_around_by(buffer, to, bytes, (first, last), |from, to, count| lines(from, to, count)) }
+    unsafe {
+        write_around_by::<LINE>(buffer, to, bytes, (first, last), |from, to, count| lines(from, to, count))
+    }
+}
+
+/// The same by pairs of lines.
+///
+/// # Safety
+/// As [`write_around`], with two lines for one.
+#[cfg(target_arch = "x86_64")]
+pub unsafe fn write_pairs_around(buffer: *mut u8, to: *mut u8, bytes: usize, ends: (bool, bool)) {
+    // SAFETY: the caller's.
+    unsafe { write_around_by::<PAIR>(buffer, to, bytes, ends, |from, to, count| lines(from, to, count)) }
 }
 
 /// The same; `ask` is told from time to time how many bytes were written, and how many are next.
@@ -425,7 +440,7 @@ pub unsafe fn write_around_asking(
     const SOME: usize = 8;
     // SAFETY: the caller's; within the lines.
     unsafe {
-        write_around_by(buffer, to, bytes, ends, |from, to, count| {
+        write_around_by::<LINE>(buffer, to, bytes, ends, |from, to, count| {
             for done in (0..count).step_by(SOME) {
                 let some = SOME.min(count - done);
                 ask(done * LINE, some * LINE);
@@ -440,7 +455,7 @@ pub unsafe fn write_around_asking(
 /// # Safety
 /// As [`write_around`].
 #[inline(always)]
-unsafe fn write_around_by(
+unsafe fn write_around_by<const UNIT: usize>(
     buffer: *mut u8,
     to: *mut u8,
     bytes: usize,
@@ -449,24 +464,24 @@ unsafe fn write_around_by(
 ) {
     // SAFETY: as the caller vouches; `from` and `to` move together, and `to` is aligned for lines.
     unsafe {
-        let start = buffer.add(LINE);
+        let start = buffer.add(UNIT);
         let end = start.add(bytes);
-        let past = to as usize % LINE;
+        let past = to as usize % UNIT;
         let (mut from, mut to) = (start.wrapping_sub(past).cast_const(), to.wrapping_sub(past));
         if first && past > 0 {
-            let head = (LINE - past).min(bytes);
+            let head = (UNIT - past).min(bytes);
             start.copy_to_nonoverlapping(to.add(past), head);
             (from, to) = (from.wrapping_add(past + head), to.wrapping_add(past + head));
         }
-        let count = (end as usize - from as usize) / LINE;
+        let count = (end as usize - from as usize) / UNIT * (UNIT / LINE);
         copy(from, to, count);
         (from, to) = (from.wrapping_add(count * LINE), to.wrapping_add(count * LINE));
         if last {
             from.copy_to_nonoverlapping(to, end as usize - from as usize);
         } else {
             // With the bytes before, which are written already.
-            let line = end.sub(LINE).cast::<[u8; LINE]>().read();
-            buffer.cast::<[u8; LINE]>().write(line);
+            let line = end.sub(UNIT).cast::<[u8; UNIT]>().read();
+            buffer.cast::<[u8; UNIT]>().write(line);
         }
     }
 }

@@ -146,8 +146,8 @@ pub trait Kernel: Sync + Sized {
 
     /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which that one is innermost in the destination;
     /// None: none.
-    fn scatters(&self, _axes: usize, _inner: &Axis) -> Option<&'static Reach> {
-        None
+    fn scatters(&self, _axes: usize, _inner: &Axis) -> &'static [Reach] {
+        &[]
     }
 
     /// Transposes each of some matrices: column c starts at `from + c * steps().0` in the source, and goes to
@@ -297,7 +297,7 @@ unsafe fn visit_all(
                     });
                 }
             }
-            if let Some(reach) = kernel.scatters(axes.len(), inner) {
+            for reach in kernel.scatters(axes.len(), inner) {
                 let mut flipped = PerAxis::new();
                 let axes = if columns == rest[near] {
                     axes

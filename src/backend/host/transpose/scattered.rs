@@ -1,5 +1,8 @@
 //! Transposes of matrices whose rows are anywhere in the source, and columns anywhere in the destination.
 
+#[cfg(target_arch = "x86_64")]
+mod pairs;
+
 use std::mem::MaybeUninit;
 
 use super::super::fuse::{MOST, Matrices, Reach, Rows};
@@ -100,7 +103,12 @@ unsafe fn avx2_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn avx512<const SIZE: usize>(matrix: &Scattered, how: How) {
     // SAFETY: the caller's.
-    unsafe { scattered::<SIZE>(matrix, how, avx512_block::<SIZE>, true) }
+    unsafe {
+        let by_pairs = matrix.matrices.pairs && is_x86_feature_detected!("avx512vbmi");
+        if !by_pairs || !pairs::by_pairs(matrix, avx512_block::<SIZE>) {
+            scattered::<SIZE>(matrix, how, avx512_block::<SIZE>, true)
+        }
+    }
 }
 
 /// AVX2's vectors, of which there are twice as many registers here.
@@ -162,6 +170,8 @@ const BLOCK: usize = 128 << 10;
 /// holds one, and memory likes to be read in few places at a time. Last, of narrow elements' rows that share sets of the
 /// second cache.
 const ACROSS: ([usize; 5], usize, usize) = ([512, 512, 256, 384, 512], 256, 192);
+/// Bytes of the rows, and of the columns at most and at least, of matrices whose columns get pairs of lines.
+const PAIRS: (usize, usize, usize) = (8 << 10, 2 << 10, 256);
 /// Bytes of the columns that are transposed there before they are written.
 const STRIP: usize = LINE;
 /// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
@@ -180,31 +190,32 @@ const CLASHING: isize = 1024;
 const FEW_CLASH: usize = 2;
 
 /// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with the axis that is innermost in the
-/// destination.
-pub fn reach(size: usize, how: How, memory: Memory, inner: &Axis) -> Option<&'static Reach> {
-    static REACHES: [[Reach; 9]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+/// destination; others where the job has none of those. `pairs`: whether [`Memory::Near`] takes pairs of lines best.
+pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -> &'static [Reach] {
+    static REACHES: [[Reach; 10]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
     let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
     let way = match memory {
-        Memory::Near => 3 + usize::from(is_staged),
+        Memory::Near => 3 + 2 * usize::from(is_staged),
         Memory::Other if !is_staged && cfg!(target_arch = "x86_64") => 3,
         // Narrow elements take so long that memory can bring what comes next meanwhile.
-        Memory::Other if is_staged && size <= 2 && inner.source % CLASH as i64 != 0 => 6,
-        Memory::Other if is_staged => 8,
-        Memory::Deep if is_staged && inner.source % CLASH as i64 == 0 => 7,
-        Memory::Deep => 5 + usize::from(is_staged),
+        Memory::Other if is_staged && size <= 2 && inner.source % CLASH as i64 != 0 => 7,
+        Memory::Other if is_staged => 9,
+        Memory::Deep if is_staged && inner.source % CLASH as i64 == 0 => 8,
+        Memory::Deep => 6 + usize::from(is_staged),
         _ if !is_staged => 0,
         // Rows of more axes start anywhere, and share sets of the second cache.
         Memory::Mesh if inner.extent as usize * size >= LEAST => 2,
         _ => 1,
     };
-    Some(&REACHES.get(size.trailing_zeros() as usize)?[way])
+    let first = if pairs && memory == Memory::Near && is_staged { way - 1 } else { way };
+    REACHES.get(size.trailing_zeros() as usize).map_or(&[], |all| &all[first..=way])
 }
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
-/// runs that are asked for before; then both of [`Memory::Near`], the second in blocks that are asked for before, and both
-/// of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; last the second of [`Memory::Other`],
+/// runs that are asked for before; then those of [`Memory::Near`], the second for [`pairs`], the third in blocks that are
+/// asked for before; both of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; last the second of [`Memory::Other`],
 /// of which only short rows are asked for a block ahead.
-const fn reaches(size: usize) -> [Reach; 9] {
+const fn reaches(size: usize) -> [Reach; 10] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
     let direct = Reach {
@@ -217,6 +228,10 @@ const fn reaches(size: usize) -> [Reach; 9] {
         long,
         spread: 0,
         across: false,
+        least_columns: 1,
+        steps: 1,
+        fuses_columns: true,
+        pairs: false,
     };
     let long = if size > 2 { usize::MAX >> 1 } else { LONG_SMALL };
     let (rows, columns) = (STAGED.0 / size, STAGED.1 / size);
@@ -231,6 +246,10 @@ const fn reaches(size: usize) -> [Reach; 9] {
         long,
         spread: 0,
         across: false,
+        least_columns: 1,
+        steps: 1,
+        fuses_columns: true,
+        pairs: false,
     };
     let (rows, columns) = (SPREAD.0 / size, SPREAD.2 / size);
     let rows = if rows < SPREAD.1 { SPREAD.1 } else { rows };
@@ -248,7 +267,20 @@ const fn reaches(size: usize) -> [Reach; 9] {
     let few = ACROSS.2 / size;
     let apart = if size <= 2 { Reach { rows: few, columns: few, ..across } } else { across };
     let short = Reach { spread: SHORT_ROW / size, ..staged };
-    [direct, staged, runs, near, blocks, tall, across, apart, short]
+    let pairs = Reach {
+        rows: PAIRS.0 / size,
+        columns: PAIRS.1 / size,
+        least_rows: WHOLE / size + 1,
+        least_columns: if cfg!(test) { 1 } else { PAIRS.2 / size },
+        steps: LINE / size,
+        // Of narrow elements short axes are no faster so.
+        fuses_columns: size > 2,
+        spread: usize::MAX,
+        long,
+        pairs: true,
+        ..staged
+    };
+    [direct, staged, runs, near, pairs, blocks, tall, across, apart, short]
 }
 
 /// `lines`: a vector is as long as a line, so that no line has to stay in a cache until the rest of it is written.
@@ -1064,7 +1096,7 @@ mod tests {
     fn permuted(
         random: &mut Random,
         (isa, size): (Isa, usize),
-        (how, memory): (How, Memory),
+        (how, memory, pairs): (How, Memory, bool),
         shape: &[i64],
         order: &[usize],
     ) -> bool {
@@ -1116,12 +1148,8 @@ mod tests {
         let far = random.below(2) == 0;
         let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
         let start = (first, shift as i64);
-        let done = each_matrix(
-            &axes,
-            (inner, near),
-            reach(size, how, memory, &axes[inner]).unwrap(),
-            start,
-            &mut |at, start, matrices, _| {
+        let done = reach(size, how, memory, pairs, &axes[inner]).iter().find_map(|reach| {
+            each_matrix(&axes, (inner, near), reach, start, &mut |at, start, matrices, _| {
                 // SAFETY: the matrices are parts of the two.
                 unsafe {
                     let (source, destination) = (from.offset(at as isize), to.add(start as usize));
@@ -1129,8 +1157,8 @@ mod tests {
                     transpose(&Scattered { source, destination, matrices, end, far }, how);
                 }
                 true
-            },
-        );
+            })
+        });
         if done.is_some() {
             assert!(destination == expected, "{isa:?}, {size} bytes, {how:?}, {shape:?}, {order:?}, {shift}");
         } else {
@@ -1169,7 +1197,7 @@ mod tests {
                     if order[ndim - 1] + 1 == ndim {
                         order.swap(0, ndim - 1);
                     }
-                    let how = (how, ALL[random.below(4)]);
+                    let how = (how, ALL[random.below(4)], random.below(2) == 0);
                     done += usize::from(permuted(&mut random, (isa, size), how, &shape, &order));
                 }
             }
@@ -1187,11 +1215,39 @@ mod tests {
                 for left in 0..64 / size {
                     for columns in [40 / size, 33 / size + 16 / size] {
                         let shape = [(128 / size + left) as i64, columns as i64];
-                        let how = (How::Cached, Memory::Near);
+                        let how = (How::Cached, Memory::Near, false);
                         let done = permuted(&mut random, (isa, size), how, &shape, &[1, 0]);
                         assert!(done, "{isa:?}, {size} bytes, {shape:?}");
                     }
                 }
+            }
+        }
+    }
+
+    /// Columns of every length about whole pairs, at every place of the destination; rows and columns of more axes, whose
+    /// blocks end within pairs and strips; fewer columns than a strip has; and more than one matrix.
+    #[test]
+    fn pairs_of_lines() {
+        let mut random = Random(5);
+        for isa in [Isa::Baseline, Isa::Avx512].into_iter().filter(|isa| isa.is_there()) {
+            for size in [1, 2, 4, 8, 16] {
+                let how = (How::Streamed, Memory::Near, true);
+                let (pair, side, lane) = (128 / size as i64, 64 / size as i64, 16 / size as i64);
+                let mut check = |shape: &[i64], order: &[usize]| {
+                    assert!(permuted(&mut random, (isa, size), how, shape, order), "{size} {shape:?}");
+                };
+                for left in (0..pair).step_by(if *FEW { 7 } else { 1 }) {
+                    check(&[11 * pair + left, 2 * side + left % side], &[1, 0]);
+                    check(&[11 * pair - left, lane + left % (side - lane)], &[1, 0]);
+                }
+                for columns in [lane, lane + 1, side, 3 * side - 1, 2048 / size as i64 + side + 1] {
+                    check(&[250, 6, columns], &[2, 1, 0]);
+                    check(&[3, 1300, columns], &[0, 2, 1]);
+                }
+                check(&[37, 38, 5, 17], &[3, 2, 1, 0]);
+                check(&[5, 331, 13, side], &[3, 0, 1, 2]);
+                check(&[1300, 5, 17], &[1, 2, 0]);
+                check(&[1300, 5, 2, 16], &[2, 3, 1, 0]);
             }
         }
     }
@@ -1225,7 +1281,7 @@ mod tests {
             for (size, memory) in
                 [1, 2, 4, 8, 16].into_iter().flat_map(|size| memories.map(|memory| (size, memory)))
             {
-                let how = (How::Streamed, memory);
+                let how = (How::Streamed, memory, false);
                 let (rows, columns) = if *FEW { (1100, 700) } else { (1100 + 3 * 16, 4500 * 16) };
                 for shape in [[rows / size, columns / size], [520 / size + 1, 4000], [600, 300 / size + 9]] {
                     let shape = shape.map(|extent| extent as i64);
@@ -1248,7 +1304,7 @@ mod tests {
                 let order: Vec<usize> = (0..shape.len()).rev().collect();
                 for size in [1, 2, 4, 8, 16] {
                     for how in [How::Streamed, How::Cached] {
-                        let how = (how, ALL[random.below(4)]);
+                        let how = (how, ALL[random.below(4)], random.below(2) == 0);
                         let done = permuted(&mut random, (isa, size), how, shape, &order);
                         assert!(done || shape[0] < 16 || how.0 == How::Cached);
                     }

@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::{LINE, Lane, Matrix, Table, Vector, cover, prefetch};
 use crate::backend::host::copy::x86::pick;
+use crate::backend::host::stream::PAIR;
 
 /// A lane with what the processor has for parts of one: SSE2 and nothing (0), SSSE3 (1), masks (2).
 #[derive(Clone, Copy)]
@@ -385,5 +386,56 @@ unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool, c
                 _mm512_storeu_si512(destination.offset(vector as isize * to.0).cast(), joined);
             }
         }
+    }
+}
+
+/// Bytes in order, from which on two lines are that begin in the first of them.
+static ORDER: [u8; 2 * LINE] = {
+    let mut order = [0; 2 * LINE];
+    let mut at = 0;
+    while at < order.len() {
+        order[at] = at as u8;
+        at += 1;
+    }
+    order
+};
+
+/// Writes the pair of lines in which `to` lies around the caches: the end of the pair before, and of a `row` what there is
+/// room for.
+///
+/// # Safety
+/// Pairs are readable, and the one is writable. The processor has the instructions.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub unsafe fn pair_around(before: *const u8, row: *const u8, to: *mut u8) {
+    let past = to as usize % PAIR;
+    // SAFETY: the caller's.
+    unsafe {
+        let [first, second, third] = if past >= LINE {
+            [before, before.add(LINE), row]
+        } else {
+            [before.add(LINE), row, row.add(LINE)]
+        };
+        // As they were stored: what lies across two of them would have to wait for both.
+        let [first, second, third] = [first, second, third].map(|line| _mm512_loadu_si512(line.cast()));
+        let order = _mm512_loadu_si512(ORDER.as_ptr().add(LINE - past % LINE).cast());
+        let to = to.sub(past);
+        _mm512_stream_si512(to.cast(), _mm512_permutex2var_epi8(first, order, second));
+        _mm512_stream_si512(to.add(LINE).cast(), _mm512_permutex2var_epi8(second, order, third));
+    }
+}
+
+/// Copies two lines.
+///
+/// # Safety
+/// They are readable and writable. The processor has the instructions.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub unsafe fn copy_pair(from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's.
+    unsafe {
+        let (first, second) = (_mm512_loadu_si512(from.cast()), _mm512_loadu_si512(from.add(LINE).cast()));
+        _mm512_storeu_si512(to.cast(), first);
+        _mm512_storeu_si512(to.add(LINE).cast(), second);
     }
 }

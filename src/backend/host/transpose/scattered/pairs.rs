@@ -1,0 +1,174 @@
+//! Around the caches by pairs of lines, one at a time to each column of all that are read together: what memory takes the
+//! fastest, where it is read meanwhile. As few rows are transposed as that takes, strip by strip, and each strip is written
+//! while the next one is transposed, for what a processor does between asks of memory leaves it idle.
+
+use super::*;
+use crate::backend::host::stream::{PAIR, write_pairs_around};
+
+/// Bytes of the buffer for each of two strips, after which is what waits for the rows below.
+const STRIP: usize = 21 << 10;
+/// Bytes from one column of a strip to the next: a pair that comes, one that waits, and a line, so that few share sets of a
+/// cache.
+const PITCH: usize = 2 * PAIR + LINE;
+
+/// Where some rows start that follow one another in the destination, from the first of all.
+type Window = [isize; PAIR];
+
+/// Transposes matrices into columns that are pairs of lines at least. False: there is no buffer.
+///
+/// # Safety
+/// As [`ScatteredFn`], of a stream; the processor has the instructions.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+pub unsafe fn by_pairs<const SIZE: usize>(scattered: &Scattered, transpose: BlockFn<SIZE>) -> bool {
+    let Scattered { source, destination, matrices, .. } = *scattered;
+    let Matrices { ref rows, columns, outer, .. } = *matrices;
+    let Some(stage) = Stage::take() else { return false };
+    let (height, side) = (PAIR / SIZE, LINE / SIZE);
+    let all = (rows.blocks - 1) * rows.offsets.len() + rows.last;
+    debug_assert!(all >= height && 2 * STRIP + columns.len() * PAIR <= STAGE);
+    let starts: [isize; LINE] = std::array::from_fn(|column| (column * PITCH) as isize);
+    let staged = |which: usize| stage.start().wrapping_add(which * STRIP + PAIR);
+    let waits = |column: usize| stage.start().wrapping_add(2 * STRIP + column * PAIR);
+    // The last rows overlap those before.
+    let first_of = |top: usize| top.min(all - height);
+    let fill = |window: &mut Window, top: usize| {
+        let (mut at, mut from) = (top % rows.offsets.len(), (top / rows.offsets.len()) as isize * rows.next);
+        for row in &mut window[..height] {
+            *row = from + rows.offsets[at];
+            at += 1;
+            if at == rows.offsets.len() {
+                (at, from) = (0, from + rows.next);
+            }
+        }
+    };
+    let mut at = PerAxis::new();
+    let mut places = Places::new(outer, source, destination, &mut at);
+    let mut pending = Pending::nothing(destination);
+    let (mut now, mut next) = (&mut [0; PAIR], &mut [0; PAIR]);
+    fill(next, 0);
+    let mut which = 0;
+    loop {
+        for top in (0..all).step_by(height) {
+            let ends = (top == 0, top + height >= all);
+            std::mem::swap(&mut now, &mut next);
+            let from =
+                if ends.1 { places.source.wrapping_offset(matrices.next as isize) } else { places.source };
+            fill(next, if ends.1 { 0 } else { first_of(top + height) });
+            let below = next[..height].iter().map(|row| from.wrapping_offset(*row));
+            let mut ahead = Ahead::new(below, columns.len() * SIZE);
+            let done = top - first_of(top);
+            let to = places.destination.wrapping_add(top * SIZE);
+            for first in (0..columns.len()).step_by(side) {
+                // The last columns do, too.
+                let left = first.min(columns.len().saturating_sub(side));
+                let block = Block::<SIZE> {
+                    rows: &now[..height],
+                    columns: &starts[..side.min(columns.len())],
+                    ahead: &[],
+                    next: 0,
+                    from: From::Asked,
+                    whole: None,
+                };
+                // SAFETY: the caller's; the buffer has room for two strips, and for what waits of each column.
+                unsafe {
+                    let (source, into) = (places.source.add(left * SIZE), staged(which));
+                    if columns.len() < side {
+                        transpose(&block, &mut Places::new(&[], source, into, &mut PerAxis::new()));
+                    } else if SIZE == 1 && !clash(block.rows) {
+                        for row in [0, side] {
+                            for column in (0..side).step_by(16) {
+                                block.lanes_down::<x86::Avx512, true>(source, into, row, column, 0, 16);
+                                pending.write(side / 8, &mut ahead);
+                            }
+                        }
+                    } else {
+                        block.square::<x86::Avx512>(source, into, 0, 0);
+                        pending.write(side / 2, &mut ahead);
+                        block.square::<x86::Avx512>(source, into, side, 0);
+                    }
+                    pending.write(side, &mut ahead);
+                    pending = Pending {
+                        row: into.add((first - left) * PITCH + done * SIZE),
+                        waits: waits(first),
+                        to,
+                        columns: &columns[first..columns.len().min(first + side)],
+                        bytes: (height - done) * SIZE,
+                        ends,
+                    };
+                }
+                which ^= 1;
+            }
+            ahead.ask(height);
+        }
+        if !places.advance() {
+            break;
+        }
+    }
+    // SAFETY: as before.
+    unsafe { pending.write(side, &mut Ahead::new(std::iter::empty(), 0)) };
+    true
+}
+
+/// Columns of a strip that are to be written.
+struct Pending<'a> {
+    /// In the buffer: what is new of the first of them, and the pair before.
+    row: *mut u8,
+    waits: *mut u8,
+    /// Where they go, from there.
+    to: *mut u8,
+    columns: &'a [isize],
+    /// Of each.
+    bytes: usize,
+    /// Whether they are the first and the last of it.
+    ends: (bool, bool),
+}
+
+impl Pending<'_> {
+    fn nothing(to: *mut u8) -> Self {
+        Pending { row: to, waits: to, to, columns: &[], bytes: 0, ends: (false, false) }
+    }
+
+    /// Writes some of what is left, and asks for as many lines.
+    ///
+    /// # Safety
+    /// The buffer holds them, and they are writable.
+    #[inline(always)]
+    unsafe fn write(&mut self, count: usize, ahead: &mut Ahead<impl Iterator<Item = *const u8>>) {
+        let (these, rest) = self.columns.split_at(count.min(self.columns.len()));
+        let (mut row, mut waits) = (self.row, self.waits);
+        for column in these {
+            // SAFETY: the caller's.
+            unsafe {
+                let to = self.to.offset(*column);
+                if self.ends == (false, false) {
+                    x86::pair_around(waits, row, to);
+                    x86::copy_pair(row, waits);
+                } else {
+                    write_end(row, waits, to, self.bytes, self.ends);
+                }
+                (row, waits) = (row.add(PITCH), waits.add(PAIR));
+            }
+            ahead.ask(PAIR / LINE);
+        }
+        *self = Pending { row, waits, columns: rest, ..*self };
+    }
+}
+
+/// Writes so many bytes of a row of the buffer, which are the first or the last of a column; the others wait elsewhere.
+///
+/// # Safety
+/// As [`Pending::write`].
+#[inline(never)]
+unsafe fn write_end(row: *mut u8, waits: *mut u8, to: *mut u8, bytes: usize, ends: (bool, bool)) {
+    // SAFETY: the caller's.
+    unsafe {
+        let before = row.sub(PAIR);
+        if !ends.0 {
+            waits.copy_to_nonoverlapping(before, PAIR);
+        }
+        write_pairs_around(before, to, bytes, ends);
+        if !ends.1 {
+            before.copy_to_nonoverlapping(waits, PAIR);
+        }
+    }
+}
