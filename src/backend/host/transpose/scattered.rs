@@ -170,8 +170,9 @@ const BLOCK: usize = 128 << 10;
 /// holds one, and memory likes to be read in few places at a time. Last, of narrow elements' rows that share sets of the
 /// second cache.
 const ACROSS: ([usize; 5], usize, usize) = ([512, 512, 256, 384, 512], 256, 192);
-/// Bytes of the rows, and of the columns at most and at least, of matrices whose columns get pairs of lines.
-const PAIRS: (usize, usize, usize) = (8 << 10, 2 << 10, 256);
+/// Bytes of the rows and columns of matrices whose columns get pairs of lines, and of the shortest columns and rows.
+const PAIRS: (usize, usize) = (8 << 10, 2 << 10);
+const LEAST_PAIRS: (usize, usize) = (640, 256);
 /// Bytes of the columns that are transposed there before they are written.
 const STRIP: usize = LINE;
 /// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
@@ -270,8 +271,8 @@ const fn reaches(size: usize) -> [Reach; 10] {
     let pairs = Reach {
         rows: PAIRS.0 / size,
         columns: PAIRS.1 / size,
-        least_rows: WHOLE / size + 1,
-        least_columns: if cfg!(test) { 1 } else { PAIRS.2 / size },
+        least_rows: LEAST_PAIRS.0 / size,
+        least_columns: if cfg!(test) { 1 } else { LEAST_PAIRS.1 / size },
         steps: LINE / size,
         // Of narrow elements short axes are no faster so.
         fuses_columns: size > 2,

@@ -5,7 +5,8 @@
 use super::*;
 use crate::backend::host::stream::{PAIR, write_pairs_around};
 
-/// Bytes of the buffer for each of two strips, after which is what waits for the rows below.
+/// Bytes of the buffer for each of two strips, after which is what waits of each column for the rows below, and what each
+/// begins with.
 const STRIP: usize = 21 << 10;
 /// Bytes from one column of a strip to the next: a pair that comes, one that waits, and a line, so that few share sets of a
 /// cache.
@@ -25,7 +26,10 @@ pub unsafe fn by_pairs<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
     let Some(stage) = Stage::take() else { return false };
     let (height, side) = (PAIR / SIZE, LINE / SIZE);
     let all = (rows.blocks - 1) * rows.offsets.len() + rows.last;
-    debug_assert!(all >= height && 2 * STRIP + columns.len() * PAIR <= STAGE);
+    debug_assert!(all >= height && 2 * (STRIP + columns.len() * PAIR) <= STAGE);
+    // Where columns follow one another, what one ends with and the next begins with makes a pair.
+    let follow = all >= 2 * height
+        && (0..).zip(columns).all(|(index, column)| *column == index * (all * SIZE) as isize);
     let starts: [isize; LINE] = std::array::from_fn(|column| (column * PITCH) as isize);
     let staged = |which: usize| stage.start().wrapping_add(which * STRIP + PAIR);
     let waits = |column: usize| stage.start().wrapping_add(2 * STRIP + column * PAIR);
@@ -92,6 +96,9 @@ pub unsafe fn by_pairs<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
                         waits: waits(first),
                         to,
                         columns: &columns[first..columns.len().min(first + side)],
+                        index: first,
+                        joined: if follow { columns.len() } else { 0 },
+                        heads: columns.len() * PAIR,
                         bytes: (height - done) * SIZE,
                         ends,
                     };
@@ -117,6 +124,11 @@ struct Pending<'a> {
     /// Where they go, from there.
     to: *mut u8,
     columns: &'a [isize],
+    /// Which the first of them is, and of how many that follow one another.
+    index: usize,
+    joined: usize,
+    /// Bytes from what waits of a column to what it begins with.
+    heads: usize,
     /// Of each.
     bytes: usize,
     /// Whether they are the first and the last of it.
@@ -125,7 +137,8 @@ struct Pending<'a> {
 
 impl Pending<'_> {
     fn nothing(to: *mut u8) -> Self {
-        Pending { row: to, waits: to, to, columns: &[], bytes: 0, ends: (false, false) }
+        let (index, joined, heads, bytes) = (0, 0, 0, 0);
+        Pending { row: to, waits: to, to, columns: &[], index, joined, heads, bytes, ends: (false, false) }
     }
 
     /// Writes some of what is left, and asks for as many lines.
@@ -135,7 +148,7 @@ impl Pending<'_> {
     #[inline(always)]
     unsafe fn write(&mut self, count: usize, ahead: &mut Ahead<impl Iterator<Item = *const u8>>) {
         let (these, rest) = self.columns.split_at(count.min(self.columns.len()));
-        let (mut row, mut waits) = (self.row, self.waits);
+        let (mut row, mut waits, mut index) = (self.row, self.waits, self.index);
         for column in these {
             // SAFETY: the caller's.
             unsafe {
@@ -144,31 +157,49 @@ impl Pending<'_> {
                     x86::pair_around(waits, row, to);
                     x86::copy_pair(row, waits);
                 } else {
-                    write_end(row, waits, to, self.bytes, self.ends);
+                    let joins = (self.joined > 0 && index > 0, index + 1 < self.joined);
+                    write_end((row, waits, waits.add(self.heads)), to, self.bytes, self.ends, joins);
                 }
                 (row, waits) = (row.add(PITCH), waits.add(PAIR));
             }
+            index += 1;
             ahead.ask(PAIR / LINE);
         }
-        *self = Pending { row, waits, columns: rest, ..*self };
+        *self = Pending { row, waits, index, columns: rest, ..*self };
     }
 }
 
-/// Writes so many bytes of a row of the buffer, which are the first or the last of a column; the others wait elsewhere.
+/// Writes so many bytes of a row of the buffer, which are the first or the last of a column; the others wait. What the column
+/// begins with waits for the one before if it `joins` that, and what it ends with is written with what the one after began
+/// with if it joins that.
 ///
 /// # Safety
 /// As [`Pending::write`].
 #[inline(never)]
-unsafe fn write_end(row: *mut u8, waits: *mut u8, to: *mut u8, bytes: usize, ends: (bool, bool)) {
-    // SAFETY: the caller's.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn write_end(
+    (row, waits, head): (*mut u8, *mut u8, *mut u8),
+    to: *mut u8,
+    bytes: usize,
+    ends: (bool, bool),
+    joins: (bool, bool),
+) {
+    // SAFETY: the caller's; what begins is a pair.
     unsafe {
         let before = row.sub(PAIR);
-        if !ends.0 {
-            waits.copy_to_nonoverlapping(before, PAIR);
+        if ends.0 && joins.0 && !(to as usize).is_multiple_of(PAIR) {
+            x86::copy_pair(row, head);
+            return x86::copy_pair(row, waits);
         }
-        write_pairs_around(before, to, bytes, ends);
+        if !ends.0 {
+            x86::copy_pair(waits, before);
+        }
+        write_pairs_around(before, to, bytes, (ends.0, ends.1 && !joins.1));
+        let next = to.wrapping_add(bytes);
         if !ends.1 {
-            before.copy_to_nonoverlapping(waits, PAIR);
+            x86::copy_pair(before, waits);
+        } else if joins.1 && !(next as usize).is_multiple_of(PAIR) {
+            x86::pair_around(before, head.add(PAIR), next);
         }
     }
 }
