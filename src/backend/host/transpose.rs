@@ -830,6 +830,10 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
     // SAFETY: the pieces are within the matrix.
     unsafe {
         let mut first = 0;
+        if STREAM && matrix.rows * SIZE <= NARROW && matrix.columns * SIZE > NARROW && Memory::is_zen5() {
+            squares_by_runs::<V, SIZE>(matrix, rows, columns);
+            first = rows;
+        }
         while first < rows {
             let last = rows.min(first + band);
             for column in (0..columns).step_by(side) {
@@ -859,6 +863,28 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
             let left = left.max(n);
             flat_strips::<V, SIZE>(&matrix.part(SIZE, matrix.rows - left, 0, left, matrix.columns));
         }
+    }
+}
+
+/// Transposes squares of few long rows around the caches. They are read in runs, of which the next ones are asked for, row by
+/// row, as something is written.
+///
+/// # Safety
+/// As [`squares`], of a stream; so many rows and columns are whole squares.
+#[inline(always)]
+unsafe fn squares_by_runs<V: Vector, const SIZE: usize>(matrix: &Matrix, rows: usize, columns: usize) {
+    let (side, run) = (16 / SIZE * V::LANES, RUN / SIZE);
+    let block = Block { columns: run, band: columns, strip: side, rows: matrix.rows };
+    for left in (0..columns).step_by(run) {
+        let mut ahead = Ahead::after(matrix, SIZE, &block, (0, left, 0));
+        for column in (left..columns.min(left + run)).step_by(side) {
+            for row in (0..rows).step_by(side) {
+                // SAFETY: within the squares.
+                unsafe { square::<V, SIZE, true, false>(matrix, row, column, 0) };
+                ahead.ask(side);
+            }
+        }
+        ahead.ask(rows);
     }
 }
 
@@ -1014,7 +1040,6 @@ const CLASHING_FROM: usize = if cfg!(test) { 4 << 10 } else { 64 << 10 };
 #[cfg(target_arch = "x86_64")]
 const CLASH_SMALL: isize = 1024;
 /// Bytes of each of them that are read before the next, where they do not.
-#[cfg(target_arch = "x86_64")]
 const RUN: usize = 256;
 /// Bytes of such rows, or of a segment of a row of the destination, where they are written around the
 /// caches: memory takes shorter ones slowly.
