@@ -78,13 +78,6 @@ pub unsafe fn by_pairs<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
                     let (source, into) = (places.source.add(left * SIZE), staged(which));
                     if columns.len() < side {
                         transpose(&block, &mut Places::new(&[], source, into, &mut PerAxis::new()));
-                    } else if SIZE == 1 && !clash(block.rows) {
-                        for row in [0, side] {
-                            for column in (0..side).step_by(16) {
-                                block.lanes_down::<x86::Avx512, true>(source, into, row, column, 0, 16);
-                                pending.write(side / 8, &mut ahead);
-                            }
-                        }
                     } else {
                         block.square::<x86::Avx512>(source, into, 0, 0);
                         pending.write(side / 2, &mut ahead);
