@@ -16,7 +16,7 @@ pub const STAGE: usize = 256 << 10;
 /// A buffer that nobody else uses, at a multiple of a page. It is kept when this is dropped.
 pub struct Stage(NonNull<u8>);
 
-/// Where its columns lie in pages decides how fast some are written: at worst half as fast as here.
+/// So that which of its lines share sets of the first cache is the same wherever it lies.
 const PAGE: usize = 4096;
 
 const LAYOUT: Layout = match Layout::from_size_align(STAGE + MOST_COLUMNS * LINE, PAGE) {

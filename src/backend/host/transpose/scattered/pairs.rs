@@ -1,6 +1,6 @@
 //! Around the caches by pairs of lines, one at a time to each column of all that are read together: what memory takes the
 //! fastest, where it is read meanwhile. As few rows are transposed as that takes, strip by strip, and each strip is written
-//! while the next one is transposed, for what a processor does between asks of memory leaves it idle.
+//! while the next one is transposed, for memory has nothing to do while a processor only shuffles.
 
 use super::*;
 use crate::backend::host::stream::{PAIR, write_pairs_around};
