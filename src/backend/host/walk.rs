@@ -145,7 +145,7 @@ pub trait Kernel: Sync + Sized {
     }
 
     /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which that one is innermost in the destination;
-    /// None: none.
+    /// the first of them that it has.
     fn scatters(&self, _axes: usize, _inner: &Axis) -> &'static [Reach] {
         &[]
     }

@@ -214,8 +214,8 @@ pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
 /// runs that are asked for before; then those of [`Memory::Near`], the second for [`pairs`], the third in blocks that are
-/// asked for before; both of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; last the second of [`Memory::Other`],
-/// of which only short rows are asked for a block ahead.
+/// asked for before; both of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; last the second of
+/// [`Memory::Other`], of which only short rows are asked for a block ahead.
 const fn reaches(size: usize) -> [Reach; 10] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
