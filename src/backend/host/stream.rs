@@ -576,7 +576,7 @@ pub fn prefetch(at: *const u8) {
 
 /// The same of the first one.
 #[inline(always)]
-fn near(at: *const u8) {
+pub fn near(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing that a program could see.
     unsafe {

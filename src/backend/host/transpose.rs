@@ -17,7 +17,9 @@ mod x86;
 
 use std::mem::MaybeUninit;
 
-pub use self::scattered::{Scattered, ScatteredFn, for_size as scattered_for_size, reach};
+pub use self::scattered::{
+    Scattered, ScatteredFn, cast_scattered, for_size as scattered_for_size, reach, reach_of_casts,
+};
 pub use self::stage::{STAGE, Stage};
 #[cfg(test)]
 pub use self::strips::MOST_COLUMNS;

@@ -3,12 +3,13 @@
 use super::{CHUNK, Caster};
 use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
+use crate::backend::host::fuse::{Matrices, Reach};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
 use crate::backend::host::shuffle::{self, Shuffle};
 use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, Memory};
 use crate::backend::host::transpose::{
-    self, Ahead, Batch, Block, How, Matrix, Stage, TransposeFn, lines_each,
+    self, Ahead, Batch, Block, How, Matrix, Scattered, Stage, TransposeFn, lines_each,
 };
 use crate::backend::host::walk::Kernel;
 use crate::layout::Axis;
@@ -327,6 +328,24 @@ impl Kernel for CastKernel {
         let batch = Batch::of_matrices(&first, next as isize, count, transpose, source_size);
         // SAFETY: as the caller says.
         unsafe { self.cast_batch(&batch, first.destination, elements, &stage) }
+    }
+
+    fn scatters(&self, _axes: usize, _inner: &Axis) -> &'static [Reach] {
+        let has_transpose = self.streams && self.transpose.is_some();
+        if has_transpose { transpose::reach_of_casts(self.caster.sizes()) } else { &[] }
+    }
+
+    unsafe fn scattered(&self, from: i64, to: i64, matrices: &Matrices) -> bool {
+        let sizes = self.caster.sizes();
+        // SAFETY: as the caller says; without a buffer each element is cast by itself.
+        unsafe {
+            let source = self.sides.source.offset(from as isize);
+            let destination = self.sides.destination.offset(to as isize);
+            let scattered = Scattered { source, destination, matrices, end: None, far: true };
+            let cast = |from: *const u8, to: *mut u8, n| self.caster.run(from, to, n);
+            transpose::cast_scattered(&scattered, sizes, cast)
+                .unwrap_or_else(|| scattered.each(sizes, &mut |from, to| self.caster.run(from, to, 1)))
+        }
     }
 
     fn crosses(&self, n: i64, along: &Axis, across: &Axis) -> bool {

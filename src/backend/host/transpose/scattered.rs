@@ -2,6 +2,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod pairs;
+#[cfg(target_arch = "x86_64")]
+mod windows;
 
 use std::mem::MaybeUninit;
 
@@ -26,6 +28,37 @@ pub struct Scattered<'a> {
     pub end: Option<*const u8>,
     /// Whether the source may be in no cache, so that what is read next is asked for.
     pub far: bool,
+}
+
+impl Scattered<'_> {
+    /// Visits every element, of some bytes on either side: slower, but without memory. False: a visit said so.
+    pub fn each(
+        &self,
+        (from, to): (usize, usize),
+        visit: &mut impl FnMut(*const u8, *mut u8) -> bool,
+    ) -> bool {
+        let Matrices { ref rows, columns, outer, .. } = *self.matrices;
+        let mut at = PerAxis::new();
+        let mut places = Places::new(outer, self.source, self.destination, &mut at);
+        loop {
+            let (source, destination) = (places.source, places.destination);
+            let blocks = (0..rows.blocks).flat_map(|index| {
+                let block = source.wrapping_offset(index as isize * rows.next);
+                rows.of(index).iter().map(move |row| block.wrapping_offset(*row))
+            });
+            for (row, source) in blocks.enumerate() {
+                let below = destination.wrapping_add(row * to);
+                for (column, place) in columns.iter().enumerate() {
+                    if !visit(source.wrapping_add(column * from), below.wrapping_offset(*place)) {
+                        return false;
+                    }
+                }
+            }
+            if !places.advance() {
+                return true;
+            }
+        }
+    }
 }
 
 /// Transposes matrices whose rows and columns are anywhere.
@@ -111,6 +144,42 @@ unsafe fn avx512<const SIZE: usize>(matrix: &Scattered, how: How) {
     }
 }
 
+/// Casts elements of some bytes to no larger ones, and transposes those. None: there is no buffer; false: a value was lost.
+///
+/// # Safety
+/// As [`ScatteredFn`], of a stream and of matrices that [`reach_of_casts`] leads to.
+#[cfg(target_arch = "x86_64")]
+pub unsafe fn cast_scattered(
+    scattered: &Scattered,
+    (from, to): (usize, usize),
+    cast: impl Fn(*const u8, *mut u8, usize) -> bool,
+) -> Option<bool> {
+    let cast = (from, cast);
+    // SAFETY: the caller's; without the instructions nothing leads here.
+    unsafe {
+        match to {
+            1 => pairs::cast_by_pairs(scattered, avx512_block::<1>, cast),
+            2 => pairs::cast_by_pairs(scattered, avx512_block::<2>, cast),
+            4 => pairs::cast_by_pairs(scattered, avx512_block::<4>, cast),
+            8 => pairs::cast_by_pairs(scattered, avx512_block::<8>, cast),
+            _ => pairs::cast_by_pairs(scattered, avx512_block::<16>, cast),
+        }
+    }
+}
+
+/// The same; nothing leads here.
+///
+/// # Safety
+/// As there.
+#[cfg(not(target_arch = "x86_64"))]
+pub unsafe fn cast_scattered(
+    _: &Scattered,
+    _: (usize, usize),
+    _: impl Fn(*const u8, *mut u8, usize) -> bool,
+) -> Option<bool> {
+    None
+}
+
 /// AVX2's vectors, of which there are twice as many registers here.
 ///
 /// # Safety
@@ -193,7 +262,6 @@ const FEW_CLASH: usize = 2;
 /// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with the axis that is innermost in the
 /// destination; others where the job has none of those. `pairs`: whether [`Memory::Near`] takes pairs of lines best.
 pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -> &'static [Reach] {
-    static REACHES: [[Reach; 10]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
     let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
     let way = match memory {
         Memory::Near => 3 + 2 * usize::from(is_staged),
@@ -211,6 +279,28 @@ pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -
     let first = if pairs && memory == Memory::Near && is_staged { way - 1 } else { way };
     REACHES.get(size.trailing_zeros() as usize).map_or(&[], |all| &all[first..=way])
 }
+
+/// The matrices that are best for a cast between elements of some bytes whose result is written around the caches; others, and
+/// other casts, where the job has none of those: what widens has more to write than to read, which memory likes in longer
+/// pieces than a pair of lines.
+pub fn reach_of_casts((from, to): (usize, usize)) -> &'static [Reach] {
+    #[cfg(target_arch = "x86_64")]
+    if from >= to && Isa::get() == Isa::Avx512 && Memory::is_zen5() && is_x86_feature_detected!("avx512vbmi")
+    {
+        return reach_of_pairs(to);
+    }
+    _ = (from, to);
+    &[]
+}
+
+/// Where columns get pairs of lines.
+#[cfg(target_arch = "x86_64")]
+fn reach_of_pairs(size: usize) -> &'static [Reach] {
+    REACHES.get(size.trailing_zeros() as usize).map_or(&[], |all| &all[4..5])
+}
+
+/// By the size of elements: 1, 2, 4, 8 and 16 bytes.
+static REACHES: [[Reach; 10]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
 /// runs that are asked for before; then those of [`Memory::Near`], the second for [`pairs`], the third in blocks that are
@@ -620,6 +710,13 @@ struct Block<'a, const SIZE: usize> {
 }
 
 impl<'a, const SIZE: usize> Block<'a, SIZE> {
+    /// Of rows whose lines were asked for, or are in the caches, nothing of what is around them.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn asked(rows: &'a [isize], columns: &'a [isize]) -> Self {
+        Block { rows, columns, ahead: &[], next: 0, from: From::Asked, whole: None }
+    }
+
     #[inline(always)]
     fn of(rows: &Rows<'a>, index: usize, columns: &'a [isize], end: Option<*const u8>, from: From) -> Self {
         let Rows { offsets, blocks, next, .. } = *rows;
@@ -1079,7 +1176,12 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(target_arch = "x86_64")]
+    use std::cell::Cell;
+
     use super::super::super::fuse::each_matrix;
+    #[cfg(target_arch = "x86_64")]
+    use super::super::super::walk::each;
     use super::super::tests::{FEW, Guarded};
     use super::*;
 
@@ -1253,6 +1355,119 @@ mod tests {
                 check(&[1300, 5, 2, 16], &[2, 3, 1, 0]);
             }
         }
+    }
+
+    /// The same after a cast, for which the least byte of each number is taken and counted up: matrices as those of moves, and
+    /// a value that is lost.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn casts_by_pairs_of_lines() {
+        if !Isa::Avx512.is_there() || !is_x86_feature_detected!("avx512vbmi") {
+            return;
+        }
+        let mut random = Random(6);
+        for (from, to) in [(1, 1), (4, 1), (8, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8), (16, 8), (16, 16)]
+        {
+            let (pair, side) = (128 / to as i64, 64 / to as i64);
+            let mut check = |shape: &[i64], order: &[usize]| {
+                for how in [Casts::ByPairs, Casts::OneByOne, Casts::Lossy] {
+                    cast(&mut random, (from, to), shape, order, how);
+                }
+            };
+            for left in (0..pair).step_by(if *FEW { 37 } else { 5 }) {
+                check(&[11 * pair + left, 2 * side + left % side], &[1, 0]);
+            }
+            // Rows of one piece, of more, and of one that is longer.
+            for columns in [side / 2 + 1, 500, 600, 767, 1200] {
+                check(&[9 * pair - 1, columns], &[1, 0]);
+            }
+            check(&[3, 1300, 70], &[0, 2, 1]);
+            check(&[37, 38, 5, 17], &[3, 2, 1, 0]);
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum Casts {
+        ByPairs,
+        OneByOne,
+        /// By pairs until a value is lost.
+        Lossy,
+    }
+
+    /// Casts a dense source to a dense destination whose axes are in another order.
+    #[cfg(target_arch = "x86_64")]
+    fn cast(random: &mut Random, (from, to): (usize, usize), shape: &[i64], order: &[usize], how: Casts) {
+        let is_lost = how == Casts::Lossy;
+        let count = shape.iter().product::<i64>() as usize;
+        let mut strides = vec![1; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * shape[axis];
+        }
+        let (mut axes, mut step) = (vec![Axis::default(); shape.len()], 1);
+        for (at, axis) in order.iter().enumerate().rev() {
+            let (source, destination) = (strides[*axis] * from as i64, step * to as i64);
+            axes[at] = Axis { extent: shape[*axis], source, destination };
+            step *= shape[*axis];
+        }
+        let mut guarded = Guarded::new(count * from);
+        let source = guarded.bytes();
+        let source = source.split_at_mut(source.len() - count * from).1;
+        source.iter_mut().for_each(|byte| *byte = random.below(256) as u8);
+        const AROUND: usize = 128;
+        let shift = random.below(AROUND);
+        let one = |value: &[u8], result: &mut [u8]| {
+            result.fill(value[0].wrapping_add(1));
+            result[to - 1] = value[from - 1];
+        };
+        let mut expected = vec![0xa5; count * to + 2 * AROUND];
+        each(&axes, (0, shift as i64), &mut |at, place| {
+            let (at, place) = (at as usize, place as usize);
+            one(&source[at..at + from], &mut expected[place..place + to]);
+            true
+        });
+        let mut destination = vec![0xa5u8; expected.len()];
+        let (first, place) = (source.as_ptr(), destination.as_mut_ptr());
+        // How many may be read, and were.
+        let (most, read) = (if is_lost { random.below(count) } else { usize::MAX }, Cell::new(0));
+        let run = |value: *const u8, result: *mut u8, n: usize| {
+            // SAFETY: so many elements of the source, and room for as many of the result.
+            let (values, results) = unsafe {
+                (std::slice::from_raw_parts(value, n * from), std::slice::from_raw_parts_mut(result, n * to))
+            };
+            for (value, result) in values.chunks(from).zip(results.chunks_mut(to)) {
+                one(value, result);
+            }
+            read.set(read.get() + n);
+            read.get() <= most
+        };
+        let near = order.iter().position(|axis| axis + 1 == shape.len()).unwrap();
+        let places = (axes.len() - 1, near);
+        let kept = each_matrix(
+            &axes,
+            places,
+            &reach_of_pairs(to)[0],
+            (0, shift as i64),
+            &mut |from_at, to_at, matrices, _| {
+                // SAFETY: the matrices are parts of the two.
+                unsafe {
+                    let (source, destination) =
+                        (first.offset(from_at as isize), place.offset(to_at as isize));
+                    let scattered = Scattered { source, destination, matrices, end: None, far: true };
+                    match how {
+                        Casts::OneByOne => {
+                            scattered.each((from, to), &mut |value, result| run(value, result, 1))
+                        }
+                        _ => cast_scattered(&scattered, (from, to), run).unwrap(),
+                    }
+                }
+            },
+        );
+        let which = format!("{how:?}, {from} to {to} bytes, {shape:?}, {order:?}, {shift}, {most}");
+        assert_eq!(kept, Some(!is_lost), "{which}");
+        assert!(is_lost || destination == expected, "{which}");
+        let around = destination[..shift].iter().chain(&destination[shift + count * to..]);
+        assert!(around.copied().all(|byte| byte == 0xa5), "{which}");
     }
 
     /// Lines a multiple of a kilobyte apart push each other out; of others some may be.

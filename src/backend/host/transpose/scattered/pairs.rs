@@ -1,7 +1,8 @@
 //! Around the caches by pairs of lines, one at a time to each column of all that are read together: what memory takes the
-//! fastest, where it is read meanwhile. As few rows are transposed as that takes, strip by strip, and each strip is written
-//! while the next one is transposed, for memory has nothing to do while a processor only shuffles.
+//! fastest, where it is read meanwhile. As few rows are transposed as that takes ([`windows`]), strip by strip, and each strip
+//! is written while the next one is transposed, for memory has nothing to do while a processor only shuffles.
 
+use super::windows::{AsIs, Cast, Feed, Windows};
 use super::*;
 use crate::backend::host::stream::{PAIR, write_pairs_around};
 
@@ -12,78 +13,88 @@ const STRIP: usize = 21 << 10;
 /// cache.
 const PITCH: usize = 2 * PAIR + LINE;
 
-/// Where some rows start that follow one another in the destination, from the first of all.
-type Window = [isize; PAIR];
-
 /// Transposes matrices into columns that are pairs of lines at least. False: there is no buffer.
 ///
 /// # Safety
 /// As [`ScatteredFn`], of a stream; the processor has the instructions.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 pub unsafe fn by_pairs<const SIZE: usize>(scattered: &Scattered, transpose: BlockFn<SIZE>) -> bool {
+    let Some(stage) = Stage::take() else { return false };
+    let mut at = PerAxis::new();
+    let feed = AsIs::<SIZE>::new(scattered, &mut at);
+    // SAFETY: the caller's.
+    unsafe { write(scattered, transpose, feed, &stage) }
+}
+
+/// The same of what is cast before it is transposed, from elements of so many bytes, no fewer. None: there is no buffer;
+/// false: a value was lost.
+///
+/// # Safety
+/// As [`by_pairs`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+pub unsafe fn cast_by_pairs<const SIZE: usize>(
+    scattered: &Scattered,
+    transpose: BlockFn<SIZE>,
+    cast: (usize, impl Fn(*const u8, *mut u8, usize) -> bool),
+) -> Option<bool> {
+    let (stage, casts) = (Stage::take()?, Stage::take()?);
+    let mut at = [PerAxis::new(), PerAxis::new()];
+    let mut feed = Cast::<_, SIZE>::new(scattered, &mut at, cast, &casts);
+    // SAFETY: the caller's.
+    unsafe { Some(feed.end() && write(scattered, transpose, feed, &stage)) }
+}
+
+/// Transposes what the feed brings, and writes it. False: a value was lost.
+///
+/// # Safety
+/// As [`by_pairs`].
+#[inline(always)]
+unsafe fn write<const SIZE: usize>(
+    scattered: &Scattered,
+    transpose: BlockFn<SIZE>,
+    mut feed: impl Feed,
+    stage: &Stage,
+) -> bool {
     let Scattered { source, destination, matrices, .. } = *scattered;
     let Matrices { ref rows, columns, outer, .. } = *matrices;
-    let Some(stage) = Stage::take() else { return false };
-    let (height, side) = (PAIR / SIZE, LINE / SIZE);
+    let (height, side) = (Windows::<SIZE>::HEIGHT, LINE / SIZE);
     let all = (rows.blocks - 1) * rows.offsets.len() + rows.last;
     debug_assert!(all >= height && 2 * (STRIP + columns.len() * PAIR) <= STAGE);
     // Where columns follow one another, what one ends with and the next begins with makes a pair.
     let follow = all >= 2 * height
         && (0..).zip(columns).all(|(index, column)| *column == index * (all * SIZE) as isize);
     let starts: [isize; LINE] = std::array::from_fn(|column| (column * PITCH) as isize);
+    let starts = &starts[..side.min(columns.len())];
     let staged = |which: usize| stage.start().wrapping_add(which * STRIP + PAIR);
     let waits = |column: usize| stage.start().wrapping_add(2 * STRIP + column * PAIR);
-    // The last rows overlap those before.
-    let first_of = |top: usize| top.min(all - height);
-    let fill = |window: &mut Window, top: usize| {
-        let (mut at, mut from) = (top % rows.offsets.len(), (top / rows.offsets.len()) as isize * rows.next);
-        for row in &mut window[..height] {
-            *row = from + rows.offsets[at];
-            at += 1;
-            if at == rows.offsets.len() {
-                (at, from) = (0, from + rows.next);
-            }
-        }
-    };
     let mut at = PerAxis::new();
     let mut places = Places::new(outer, source, destination, &mut at);
     let mut pending = Pending::nothing(destination);
-    let (mut now, mut next) = (&mut [0; PAIR], &mut [0; PAIR]);
-    fill(next, 0);
     let mut which = 0;
     loop {
         for top in (0..all).step_by(height) {
             let ends = (top == 0, top + height >= all);
-            std::mem::swap(&mut now, &mut next);
-            let from =
-                if ends.1 { places.source.wrapping_offset(matrices.next as isize) } else { places.source };
-            fill(next, if ends.1 { 0 } else { first_of(top + height) });
-            let below = next[..height].iter().map(|row| from.wrapping_offset(*row));
-            let mut ahead = Ahead::new(below, columns.len() * SIZE);
-            let done = top - first_of(top);
+            feed.begin();
+            // The last rows overlap those before.
+            let done = top - top.min(all - height);
             let to = places.destination.wrapping_add(top * SIZE);
             for first in (0..columns.len()).step_by(side) {
                 // The last columns do, too.
                 let left = first.min(columns.len().saturating_sub(side));
-                let block = Block::<SIZE> {
-                    rows: &now[..height],
-                    columns: &starts[..side.min(columns.len())],
-                    ahead: &[],
-                    next: 0,
-                    from: From::Asked,
-                    whole: None,
-                };
+                let into = staged(which);
                 // SAFETY: the caller's; the buffer has room for two strips, and for what waits of each column.
                 unsafe {
-                    let (source, into) = (places.source.add(left * SIZE), staged(which));
+                    let (from, rows) = feed.rows();
+                    let (from, block) = (from.add(left * SIZE), Block::<SIZE>::asked(rows, starts));
                     if columns.len() < side {
-                        transpose(&block, &mut Places::new(&[], source, into, &mut PerAxis::new()));
+                        transpose(&block, &mut Places::new(&[], from, into, &mut PerAxis::new()));
                     } else {
-                        block.square::<x86::Avx512>(source, into, 0, 0);
-                        pending.write(side / 2, &mut ahead);
-                        block.square::<x86::Avx512>(source, into, side, 0);
+                        block.square::<x86::Avx512>(from, into, 0, 0);
+                        pending.write(side / 2, &mut feed);
+                        let block = Block::<SIZE>::asked(feed.rows().1, starts);
+                        block.square::<x86::Avx512>(from, into, side, 0);
                     }
-                    pending.write(side, &mut ahead);
+                    pending.write(side, &mut feed);
                     pending = Pending {
                         row: into.add((first - left) * PITCH + done * SIZE),
                         waits: waits(first),
@@ -98,14 +109,17 @@ pub unsafe fn by_pairs<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
                 }
                 which ^= 1;
             }
-            ahead.ask(height);
+            // SAFETY: the caller's.
+            if !unsafe { feed.end() } {
+                return false;
+            }
         }
         if !places.advance() {
             break;
         }
     }
     // SAFETY: as before.
-    unsafe { pending.write(side, &mut Ahead::new(std::iter::empty(), 0)) };
+    unsafe { pending.write(side, &mut feed) };
     true
 }
 
@@ -134,12 +148,12 @@ impl Pending<'_> {
         Pending { row: to, waits: to, to, columns: &[], index, joined, heads, bytes, ends: (false, false) }
     }
 
-    /// Writes some of what is left, and asks for as many lines.
+    /// Writes some of what is left, and has as much brought.
     ///
     /// # Safety
-    /// The buffer holds them, and they are writable.
+    /// The buffer holds them, and they are writable; as [`Feed::column`].
     #[inline(always)]
-    unsafe fn write(&mut self, count: usize, ahead: &mut Ahead<impl Iterator<Item = *const u8>>) {
+    unsafe fn write(&mut self, count: usize, feed: &mut impl Feed) {
         let (these, rest) = self.columns.split_at(count.min(self.columns.len()));
         let (mut row, mut waits, mut index) = (self.row, self.waits, self.index);
         for column in these {
@@ -154,9 +168,9 @@ impl Pending<'_> {
                     write_end((row, waits, waits.add(self.heads)), to, self.bytes, self.ends, joins);
                 }
                 (row, waits) = (row.add(PITCH), waits.add(PAIR));
+                feed.column();
             }
             index += 1;
-            ahead.ask(PAIR / LINE);
         }
         *self = Pending { row, waits, index, columns: rest, ..*self };
     }
