@@ -25,6 +25,8 @@ mod types {
     pub type Uint64 = u64;
 }
 
+/// Elements from which on rows are of what the caches hold, on the way to somewhere else.
+const TURN: usize = 512;
 /// The largest finite float16.
 const F16_LARGEST: f32 = 65504.0;
 
@@ -57,6 +59,8 @@ impl Compiled {
         compiled.rows[1][F32][F64] = row::<f32, f64, true>;
         compiled.rows[0][F64][F32] = row::<f64, f32, false>;
         compiled.rows[1][F64][F32] = row::<f64, f32, true>;
+        compiled.rows[0][F32][U8] = to_bytes_wide;
+        compiled.rows[1][F32][U8] = to_bytes_wide;
         compiled.rows[0][F32][F16] = round_wide::<false>;
         compiled.rows[1][F32][F16] = round_wide::<true>;
         compiled.rows[0][F32][BF16] = to_bf16::<false>;
@@ -337,6 +341,37 @@ unsafe fn to_bytes(source: *const u8, destination: *mut u8, n: usize) {
     }
 }
 
+/// The same with AVX-512, in turns as those of [`round_wide`].
+///
+/// # Safety
+/// As [`to_bytes`].
+#[target_feature(enable = "avx512f,avx512bw,avx2")]
+unsafe fn to_bytes_wide(source: *const u8, destination: *mut u8, n: usize) {
+    if n < TURN {
+        // SAFETY: the caller's.
+        return unsafe { to_bytes(source, destination, n) };
+    }
+    let (zero, largest) = (_mm512_setzero_ps(), _mm512_set1_ps(255.0));
+    // As there, of four lanes.
+    let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    each_range(n, n, |start, end| {
+        for index in (start..end).step_by(BLOCK) {
+            // SAFETY: a range is of whole blocks within n.
+            unsafe {
+                let sixteen = |at: usize| {
+                    let values = _mm512_loadu_ps(source.add(4 * (index + at)).cast());
+                    // The second operand is the result where one is NaN.
+                    _mm512_cvttps_epi32(_mm512_min_ps(_mm512_max_ps(values, zero), largest))
+                };
+                let low = _mm512_packus_epi32(sixteen(0), sixteen(16));
+                let high = _mm512_packus_epi32(sixteen(32), sixteen(48));
+                let bytes = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
+                _mm512_storeu_si512(destination.add(index).cast(), bytes);
+            }
+        }
+    });
+}
+
 /// # Safety
 /// As [`super::row`] of float32 to float16; the processor has the instructions.
 #[target_feature(enable = "avx2,f16c")]
@@ -369,7 +404,6 @@ unsafe fn round<const SATURATE: bool>(source: *const u8, destination: *mut u8, n
 /// As [`round`].
 #[target_feature(enable = "avx512f,avx2,f16c")]
 unsafe fn round_wide<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
-    const TURN: usize = 1024;
     if n < TURN {
         // SAFETY: the caller's.
         return unsafe { round::<SATURATE>(source, destination, n) };

@@ -235,7 +235,7 @@ const AHEAD: usize = 16 << 10;
 
 impl<'a, C: Fn(*const u8, *mut u8, usize) -> bool, const SIZE: usize> Cast<'a, C, SIZE> {
     /// Elements that are cast at a time: each call has its price, and memory waits meanwhile.
-    const PIECE: usize = if SIZE == 1 { 256 } else { 512 };
+    const PIECE: usize = 512;
 
     /// Of elements of `size` bytes, with room for two windows. The first one is there after [`Feed::end`].
     pub fn new(
