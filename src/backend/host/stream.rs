@@ -8,6 +8,8 @@ pub mod crossed;
 mod x86;
 
 use std::mem::MaybeUninit;
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::copy::{CopyFn, Steps};
 #[cfg(target_arch = "x86_64")]
@@ -65,7 +67,7 @@ pub fn held(read: i64, written: i64) -> i64 {
 fn third_cache() -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use std::sync::atomic::{AtomicUsize, Ordering};
+        use std::sync::atomic::AtomicUsize;
         const UNKNOWN: usize = usize::MAX;
         // Asking takes microseconds in a virtual machine. All come to the same.
         static KNOWN: AtomicUsize = AtomicUsize::new(UNKNOWN);
@@ -130,6 +132,10 @@ fn ahead(step: isize, (read, size, casts): (usize, usize, bool), cut: bool) -> O
     }
 }
 
+/// [`Memory::is_zen5`], after somebody has asked for that.
+#[cfg(target_arch = "x86_64")]
+static IS_ZEN5: AtomicBool = AtomicBool::new(false);
+
 /// What processors differ in that no instruction tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code))]
@@ -163,7 +169,7 @@ impl Memory {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use std::arch::x86_64::__cpuid;
-            use std::sync::atomic::{AtomicU8, Ordering};
+            use std::sync::atomic::AtomicU8;
             const ALL: [(Memory, bool); 5] = [
                 (Memory::Other, false),
                 (Memory::Mesh, false),
@@ -190,6 +196,7 @@ impl Memory {
                 _ => 0,
             };
             KNOWN.store(found as u8, Ordering::Relaxed);
+            IS_ZEN5.store(ALL[found].1, Ordering::Relaxed);
             ALL[found]
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -349,7 +356,7 @@ unsafe fn asked(
         // What would be little is not left for the end.
         let count = if n - done < 2 * some { n - done } else { some };
         let ahead = (done as isize * step).wrapping_add(AHEAD as isize * step.signum());
-        each_line(from.wrapping_offset(ahead), count as isize * step, near);
+        each_line(from.wrapping_offset(ahead), count as isize * step, prefetch_first);
         // SAFETY: within the caller's elements.
         let to = unsafe { to.add(done * size) };
         prefetch_to_write(to.wrapping_add(WRITE_AHEAD), count * size);
@@ -561,9 +568,19 @@ pub fn fence() {
     }
 }
 
+/// Whether lines are best asked for from the first cache ([`prefetch_first`]), else from the second one ([`prefetch_second`]): on Zen 5 what is
+/// read from the second one waits for what was asked for from memory. To be seen once for some lines.
+#[inline(always)]
+pub fn asks_first() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return IS_ZEN5.load(Ordering::Relaxed);
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// Asks for a line of the second cache.
 #[inline(always)]
-pub fn prefetch(at: *const u8) {
+pub fn prefetch_second(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing that a program could see.
     unsafe {
@@ -576,7 +593,7 @@ pub fn prefetch(at: *const u8) {
 
 /// The same of the first one.
 #[inline(always)]
-pub fn near(at: *const u8) {
+pub fn prefetch_first(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing that a program could see.
     unsafe {
@@ -602,7 +619,7 @@ fn to_write(at: *const u8) {
 /// Asks for so many bytes from an address on, or before it.
 #[inline(always)]
 pub fn prefetch_bytes(at: *const u8, bytes: isize) {
-    each_line(at, bytes, prefetch);
+    if asks_first() { each_line(at, bytes, prefetch_first) } else { each_line(at, bytes, prefetch_second) }
 }
 
 /// The same, of bytes that are written soon.

@@ -29,7 +29,8 @@ use super::shuffle::Shuffle;
 #[cfg(target_arch = "x86_64")]
 use super::stream::through;
 use super::stream::{
-    LINE, Line, Memory, prefetch, prefetch_bytes, prefetch_to_write, write_around, write_around_asking,
+    LINE, Line, Memory, asks_first, prefetch_bytes, prefetch_first, prefetch_second, prefetch_to_write,
+    write_around, write_around_asking,
 };
 
 /// A matrix to transpose, or a part of one.
@@ -510,7 +511,7 @@ unsafe fn square<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD: 
             let vectors = sixteen!(INDEX => {
                 let vector = V::load(from);
                 if AHEAD && INDEX < n {
-                    prefetch(from.wrapping_offset(ahead));
+                    prefetch_second(from.wrapping_offset(ahead));
                 }
                 if INDEX + 1 < n {
                     from = from.offset(matrix.source_row);

@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Buffer, LINE, Line, NOTHING, lines, prefetch_bytes, write_around};
+use super::{Buffer, LINE, Line, Memory, NOTHING, lines, prefetch_bytes, write_around};
 use crate::backend::host::copy::RunsFn;
 use crate::layout::Axis;
 
@@ -19,6 +19,8 @@ const LEAST: (i64, i64) = (128, 1 << 10);
 const OPEN: usize = 32;
 /// Bytes that follow each other in the destination in a block, which is two rows at least.
 const RUN: usize = 4 << 10;
+/// Bytes of a row that are enough of them on Zen 5.
+const RUN_BY_ITSELF: usize = 1 << 10;
 /// Bytes that a row of [`put`] has at most in the destination.
 pub const MOST: i64 = RUN as i64;
 /// Bytes that a block of casts reads at most, which may be more than it writes.
@@ -59,7 +61,10 @@ pub unsafe fn copy(
     along: &Axis,
     across: &Axis,
 ) {
-    let in_run = (RUN / bytes).max(2);
+    let in_run = match bytes {
+        RUN_BY_ITSELF.. if Memory::is_zen5() => 1,
+        _ => (RUN / bytes).max(2),
+    };
     each_run((source, destination), (bytes, bytes), in_run, (along, across), |run| {
         // SAFETY: rows of the caller's.
         unsafe {

@@ -357,10 +357,12 @@ const fn reaches(size: usize) -> [Reach; 10] {
     let across = Reach { rows, columns: ACROSS.1 / size, spread: usize::MAX, across: true, long, ..staged };
     let few = ACROSS.2 / size;
     let apart = if size <= 2 { Reach { rows: few, columns: few, ..across } } else { across };
+    // Windows of wide elements are few rows, and what each begins with takes its time.
+    let columns = if size == 16 { 2 * PAIRS.1 } else { PAIRS.1 };
     let short = Reach { spread: SHORT_ROW / size, ..staged };
     let pairs = Reach {
         rows: PAIRS.0 / size,
-        columns: PAIRS.1 / size,
+        columns: columns / size,
         least_rows: LEAST_PAIRS.0 / size,
         least_columns: if cfg!(test) { 1 } else { LEAST_PAIRS.1 / size },
         steps: LINE / size,
@@ -1016,9 +1018,10 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         } else {
             (&self.ahead[..count.min(self.ahead.len())], source.wrapping_offset(self.next))
         };
-        for offset in rows {
-            prefetch(source.wrapping_offset(*offset).wrapping_add(column * SIZE));
-        }
+        let each = |ask: fn(*const u8)| {
+            rows.iter().for_each(|row| ask(source.wrapping_offset(*row).wrapping_add(column * SIZE)));
+        };
+        if asks_first() { each(prefetch_first) } else { each(prefetch_second) }
     }
 
     /// Where a column starts, from the first.

@@ -1,7 +1,7 @@
 //! Large matrices, strip by strip as they are read. What is put together of the rows of the destination is
 //! handed out in pieces, and as many lines of the block that comes next are asked for as are written.
 
-use super::{How, LINE, Matrix, Stage, TransposeFn, prefetch};
+use super::{How, LINE, Matrix, Stage, TransposeFn, asks_first, prefetch_first, prefetch_second};
 
 /// A block of a large matrix: what is asked for together, and stays in the second cache.
 #[derive(Clone, Copy)]
@@ -150,6 +150,11 @@ impl<Rows: Iterator<Item = *const u8>> Ahead<Rows> {
     /// Asks for so many lines.
     #[inline]
     pub fn ask(&mut self, lines: usize) {
+        if asks_first() { self.ask_by(lines, prefetch_first) } else { self.ask_by(lines, prefetch_second) }
+    }
+
+    #[inline(always)]
+    fn ask_by(&mut self, lines: usize, prefetch: impl Fn(*const u8)) {
         for _ in 0..lines {
             while self.line >= self.end {
                 let Some(row) = self.rows.next() else { return };

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{LINE, Lane, Matrix, Table, Vector, cover, prefetch};
+use super::{LINE, Lane, Matrix, Table, Vector, asks_first, cover, prefetch_first, prefetch_second};
 use crate::backend::host::copy::x86::pick;
 use crate::backend::host::stream::PAIR;
 
@@ -367,6 +367,7 @@ unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool, c
                 joins[vector][joining] = _mm512_loadu_si512(tables[vector][joining].as_ptr().cast());
             }
         }
+        let first = asks_first();
         for at in cover(long, LINE / SIZE) {
             let source = source.offset(at as isize * from.1);
             let destination = destination.offset(at as isize * to.1);
@@ -374,7 +375,8 @@ unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool, c
             for vector in 0..CHANNELS {
                 let source = source.offset(vector as isize * from.0);
                 if AHEAD {
-                    prefetch(source.wrapping_offset(ahead));
+                    let line = source.wrapping_offset(ahead);
+                    if first { prefetch_first(line) } else { prefetch_second(line) }
                 }
                 vectors[vector] = _mm512_loadu_si512(source.cast());
             }

@@ -2,7 +2,7 @@
 //! written, the next one is asked for, or cast: with each column some of it.
 
 use super::*;
-use crate::backend::host::stream::{PAIR, near};
+use crate::backend::host::stream::PAIR;
 
 /// Where the rows start that are read, window by window, of one matrix after another.
 pub struct Windows<'a, const SIZE: usize> {
@@ -55,16 +55,24 @@ impl<'a, const SIZE: usize> Windows<'a, SIZE> {
         true
     }
 
-    /// Goes to the next window. The last rows of a matrix overlap those before.
+    /// Goes to the next window, after all rows of one.
     #[inline(always)]
     fn begin(&mut self) {
+        if self.next + Self::HEIGHT > self.all {
+            self.begin_last();
+        }
+        (self.next, self.left) = (self.next + Self::HEIGHT, Self::HEIGHT);
+    }
+
+    /// The last rows of a matrix overlap those before; after them is the next matrix.
+    #[inline(always)]
+    fn begin_last(&mut self) {
         if self.next >= self.all {
             self.ends = !self.places.advance();
             self.next = 0;
         }
         let (first, each) = (self.next.min(self.all - Self::HEIGHT), self.rows.offsets.len());
         (self.at, self.block) = (first % each, (first / each) as isize * self.rows.next);
-        (self.next, self.left) = (self.next + Self::HEIGHT, Self::HEIGHT);
     }
 }
 
@@ -169,6 +177,8 @@ impl<'a, const SIZE: usize> AsIs<'a, SIZE> {
     #[inline(always)]
     fn ask(&mut self, lines: usize) {
         let ((matrix, rows), asked) = (&self.rows[self.now ^ 1], &mut self.asked);
+        // Of wide elements the first cache has less than a window beside what is written.
+        let prefetch = if SIZE == 16 { prefetch_second } else { prefetch_first };
         self.lines.ask(lines, prefetch, || {
             let row = *rows[..PAIR / SIZE].get(*asked)?;
             *asked += 1;
@@ -274,7 +284,7 @@ impl<'a, C: Fn(*const u8, *mut u8, usize) -> bool, const SIZE: usize> Cast<'a, C
     #[inline(always)]
     fn ask(&mut self, lines: usize) {
         let (asked, ahead) = (&mut self.asked, &mut self.ahead);
-        self.lines.ask(lines, near, || {
+        self.lines.ask(lines, prefetch_first, || {
             *ahead = ahead.checked_sub(1)?;
             asked.next()
         });
