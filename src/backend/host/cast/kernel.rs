@@ -538,7 +538,7 @@ impl<'a> Fused<'a> {
                 let block = match Memory::get() {
                     Memory::Other => of_runs(Block::SHORT).beside(),
                     _ if narrows || stream::through() => of_runs(Block::LONG),
-                    Memory::Near if larger == 2 => of_runs(Block::TALL),
+                    Memory::Near if larger == 2 || larger == 4 && Memory::is_zen5() => of_runs(Block::TALL),
                     _ => of_runs(Block::SHORT),
                 };
                 Block { strip: wide() / source_size, ..block.of_rows(rows) }

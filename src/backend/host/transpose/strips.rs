@@ -30,8 +30,9 @@ impl Block {
     pub const LONG: (usize, usize) = (4 << 10, 128);
     /// The same of casts that widen, where what is read is less than what is written, elsewhere.
     pub const SHORT: (usize, usize) = (1 << 10, 256);
-    /// The same of casts to elements of two bytes, for pieces that are as long as those of others.
-    pub const TALL: (usize, usize) = (512, 512);
+    /// The same of casts to elements of two bytes, for pieces that are as long as those of others, and on Zen 5 of four: as
+    /// many rows as there is room for.
+    pub const TALL: (usize, usize) = (512, 960);
 
     /// Runs of a matrix of so many columns, [`Block::LONG`] ones of few rows or others of more: for elements of so many bytes
     /// where they are larger, and where they wait in the second cache. As it is done, a strip takes one line of each row.
