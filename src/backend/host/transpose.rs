@@ -21,6 +21,8 @@ pub use self::scattered::{
     Scattered, ScatteredFn, cast_scattered, for_size as scattered_for_size, reach, reach_of_casts,
 };
 pub use self::stage::{STAGE, Stage};
+#[cfg(target_arch = "x86_64")]
+use self::strips::Lines;
 #[cfg(test)]
 pub use self::strips::MOST_COLUMNS;
 pub use self::strips::{Ahead, Block, each_piece, lines_each};

@@ -132,33 +132,31 @@ pub fn lines_each(runs: usize, bytes: usize, columns: usize) -> usize {
     (bytes + runs * LINE).div_ceil(LINE * columns)
 }
 
-/// What is asked for of a block, row by row.
-pub struct Ahead<Rows> {
-    rows: Rows,
-    /// Bytes of each row.
+/// What is asked for of rows, line by line.
+pub struct Lines {
+    /// Bytes of a row.
     bytes: usize,
     /// The line that is asked for next, unless this row ends before it.
     line: usize,
     end: usize,
 }
 
-impl<Rows: Iterator<Item = *const u8>> Ahead<Rows> {
-    /// For rows of so many bytes that start there.
-    pub fn new(rows: Rows, bytes: usize) -> Ahead<Rows> {
-        Ahead { rows, bytes, line: 0, end: 0 }
+impl Lines {
+    pub fn new(bytes: usize) -> Lines {
+        Lines { bytes, line: 0, end: 0 }
     }
 
-    /// Asks for so many lines.
-    #[inline]
-    pub fn ask(&mut self, lines: usize) {
-        if asks_first() { self.ask_by(lines, prefetch_first) } else { self.ask_by(lines, prefetch_second) }
-    }
-
+    /// Asks for so many, of this row and those that follow.
     #[inline(always)]
-    fn ask_by(&mut self, lines: usize, prefetch: impl Fn(*const u8)) {
+    pub fn ask(
+        &mut self,
+        lines: usize,
+        prefetch: impl Fn(*const u8),
+        mut next: impl FnMut() -> Option<*const u8>,
+    ) {
         for _ in 0..lines {
             while self.line >= self.end {
-                let Some(row) = self.rows.next() else { return };
+                let Some(row) = next() else { return };
                 let (row, last) = (row as usize, self.line.wrapping_sub(LINE));
                 let line = row & !(LINE - 1);
                 // What is in one line with the end of the row before.
@@ -167,6 +165,29 @@ impl<Rows: Iterator<Item = *const u8>> Ahead<Rows> {
             }
             prefetch(self.line as *const u8);
             self.line += LINE;
+        }
+    }
+}
+
+/// The lines of a block.
+pub struct Ahead<Rows> {
+    rows: Rows,
+    lines: Lines,
+}
+
+impl<Rows: Iterator<Item = *const u8>> Ahead<Rows> {
+    /// For rows of so many bytes that start there.
+    pub fn new(rows: Rows, bytes: usize) -> Ahead<Rows> {
+        Ahead { rows, lines: Lines::new(bytes) }
+    }
+
+    /// Asks for so many lines.
+    #[inline]
+    pub fn ask(&mut self, lines: usize) {
+        if asks_first() {
+            self.lines.ask(lines, prefetch_first, || self.rows.next());
+        } else {
+            self.lines.ask(lines, prefetch_second, || self.rows.next());
         }
     }
 }

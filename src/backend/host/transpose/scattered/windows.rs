@@ -96,43 +96,6 @@ impl<const SIZE: usize> Iterator for Windows<'_, SIZE> {
     }
 }
 
-/// What is asked for of rows, line by line.
-struct Lines {
-    /// Bytes of a row.
-    bytes: usize,
-    /// The line that is asked for next, unless this row ends before it.
-    line: usize,
-    end: usize,
-}
-
-impl Lines {
-    fn new(bytes: usize) -> Lines {
-        Lines { bytes, line: 0, end: 0 }
-    }
-
-    /// Asks for so many, of this row and those that follow.
-    #[inline(always)]
-    fn ask(
-        &mut self,
-        lines: usize,
-        prefetch: impl Fn(*const u8),
-        mut next: impl FnMut() -> Option<*const u8>,
-    ) {
-        for _ in 0..lines {
-            while self.line >= self.end {
-                let Some(row) = next() else { return };
-                let (row, last) = (row as usize, self.line.wrapping_sub(LINE));
-                let line = row & !(LINE - 1);
-                // What is in one line with the end of the row before.
-                self.line = if line == last { line + LINE } else { line };
-                self.end = row + self.bytes;
-            }
-            prefetch(self.line as *const u8);
-            self.line += LINE;
-        }
-    }
-}
-
 /// What brings the windows.
 pub trait Feed {
     /// Goes to the next one.
