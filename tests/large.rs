@@ -297,6 +297,131 @@ fn streamed_casts() {
     }
 }
 
+/// Transposed casts to elements that are no larger, of two axes and more, whose results are written around the caches: long
+/// rows and short ones, a few columns and many, and ends of either that fill no line.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn streamed_narrowing_casts() {
+    const BYTES: usize = 17 << 20;
+    // Bytes of an element of either side, extents of the source but for the first, and the order of its axes in the result.
+    type Case = (usize, usize, &'static [i64], &'static [usize]);
+    const CASES: [Case; 12] = [
+        (4, 1, &[517], &[1, 0]),
+        (8, 1, &[769], &[1, 0]),
+        (4, 2, &[1031], &[1, 0]),
+        (2, 2, &[301], &[1, 0]),
+        (8, 4, &[129], &[1, 0]),
+        (4, 4, &[70], &[1, 0]),
+        (8, 8, &[4099], &[1, 0]),
+        (4, 2, &[131, 140], &[2, 1, 0]),
+        (4, 1, &[700, 260], &[0, 2, 1]),
+        (8, 2, &[150, 333], &[2, 0, 1]),
+        (8, 4, &[33, 34, 35], &[3, 2, 1, 0]),
+        (4, 2, &[12, 1000, 70], &[0, 3, 1, 2]),
+    ];
+    let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
+    let mut random = Random(17);
+    for (from, to, extents, order) in CASES {
+        // What is larger decides whether the result goes around the caches.
+        let first = (BYTES / from).div_ceil(extents.iter().product::<i64>() as usize) + random.below(3);
+        let extents: Vec<i64> = std::iter::once(first as i64).chain(extents.iter().copied()).collect();
+        let dense = |extents: &[i64]| {
+            let mut strides = vec![1; extents.len()];
+            for axis in (1..extents.len()).rev() {
+                strides[axis - 1] = strides[axis] * extents[axis];
+            }
+            strides
+        };
+        let (count, strides) = (extents.iter().product::<i64>() as usize, dense(&extents));
+        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
+        let mut bytes = vec![0; count * from];
+        for (element, value) in bytes.chunks_exact_mut(from).zip(noise.iter().cycle()) {
+            element[0] = *value;
+        }
+        let shape: Vec<i64> = order.iter().map(|axis| extents[*axis]).collect();
+        let strides = order.iter().map(|axis| strides[*axis]).collect();
+        let source = Side { bytes, strides, byte_offset: 0 };
+        for lead in [0, to, 64 + 7] {
+            let result =
+                Side { bytes: vec![0xa5; lead + count * to + 64], strides: dense(&shape), byte_offset: lead };
+            let mut want = result.bytes.clone();
+            pairs(&shape, (&source, from), (&result, to), &mut |source_at, at| {
+                want[at..at + to].fill(0);
+                want[at] = source.bytes[source_at];
+            });
+            for threads in [1, 0] {
+                let options = ab_context_options { struct_size: 16, num_threads: threads, staging_bytes: 0 };
+                let mut context = null_mut();
+                // SAFETY: the pointers are to locals.
+                assert_eq!(unsafe { ab_context_create(&options, &mut context, null_mut()) }, AB_OK);
+                copy(&tensor(&source, &shape, kind(from, 0)), &tensor(&result, &shape, kind(to, 1)), context);
+                // SAFETY: it is not used any more.
+                unsafe { ab_context_release(context) };
+                let wrong = result.bytes.iter().zip(&want).filter(|(is, want)| is != want).count();
+                assert!(
+                    wrong == 0,
+                    "{from} to {to} bytes, {extents:?} {order:?} after {lead}: {wrong} bytes"
+                );
+            }
+        }
+    }
+}
+
+/// However many are cast together, each becomes what it becomes by itself: numbers that fit and do not, and no numbers.
+#[test]
+fn casts_of_many() {
+    let special = [
+        f32::NAN,
+        -f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        -0.0,
+        -1.0,
+        -0.99,
+        0.99,
+        1.5,
+        254.99,
+        255.0,
+        255.5,
+        256.0,
+        1e10,
+        -1e10,
+        65504.0,
+        65519.9,
+        65520.0,
+        6e-8,
+        -3e-8,
+        1e-40,
+        2049.0,
+        2051.0,
+        0.1,
+    ];
+    let mut random = Random(18);
+    let float32: DLDataType = "float32".parse().unwrap();
+    for (name, size) in
+        [("uint8", 1), ("int8", 1), ("float16", 2), ("bfloat16", 2), ("int32", 4), ("bool", 1)]
+    {
+        let dtype: DLDataType = name.parse().unwrap();
+        let cast = |values: &[f32]| {
+            let bytes = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+            let source = Side { bytes, strides: vec![1], byte_offset: 0 };
+            let result = Side { bytes: vec![0; values.len() * size], strides: vec![1], byte_offset: 0 };
+            let shape = [values.len() as i64];
+            copy(&tensor(&source, &shape, float32), &tensor(&result, &shape, dtype), null_mut());
+            result.bytes
+        };
+        let ones: Vec<Vec<u8>> = special.iter().map(|value| cast(&[*value])).collect();
+        let lengths: &[usize] = if cfg!(miri) { &[70] } else { &[63, 511, 512, 513, 600, 1023, 1024, 5003] };
+        for n in lengths {
+            let picked: Vec<usize> = (0..*n).map(|_| random.below(special.len())).collect();
+            let many = cast(&picked.iter().map(|index| special[*index]).collect::<Vec<_>>());
+            for (at, (is, index)) in many.chunks(size).zip(picked).enumerate() {
+                assert!(is == ones[index], "{} to {name}, {at} of {n}: {is:x?}", special[index]);
+            }
+        }
+    }
+}
+
 /// Casts of rows that lie crosswise, short and long, few or many on either side, to a result that is written around the
 /// caches and starts anywhere.
 #[test]

@@ -8,8 +8,8 @@ pub mod crossed;
 mod x86;
 
 use std::mem::MaybeUninit;
-#[cfg(target_arch = "x86_64")]
-use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::copy::{CopyFn, Steps};
 #[cfg(target_arch = "x86_64")]
@@ -132,9 +132,11 @@ fn ahead(step: isize, (read, size, casts): (usize, usize, bool), cut: bool) -> O
     }
 }
 
-/// [`Memory::is_zen5`], after somebody has asked for that.
-#[cfg(target_arch = "x86_64")]
-static IS_ZEN5: AtomicBool = AtomicBool::new(false);
+/// What is known of this processor, once somebody has asked for it: a place in a table, of which [`ZEN5`] is the last.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+static KNOWN: AtomicU8 = AtomicU8::new(u8::MAX);
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const ZEN5: u8 = 4;
 
 /// What processors differ in that no instruction tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -169,8 +171,7 @@ impl Memory {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use std::arch::x86_64::__cpuid;
-            use std::sync::atomic::AtomicU8;
-            const ALL: [(Memory, bool); 5] = [
+            const ALL: [(Memory, bool); ZEN5 as usize + 1] = [
                 (Memory::Other, false),
                 (Memory::Mesh, false),
                 (Memory::Deep, false),
@@ -178,7 +179,6 @@ impl Memory {
                 (Memory::Near, true),
             ];
             // Asking takes microseconds in a virtual machine. All come to the same.
-            static KNOWN: AtomicU8 = AtomicU8::new(ALL.len() as u8);
             if let Some(known) = ALL.get(usize::from(KNOWN.load(Ordering::Relaxed))) {
                 return *known;
             }
@@ -196,7 +196,6 @@ impl Memory {
                 _ => 0,
             };
             KNOWN.store(found as u8, Ordering::Relaxed);
-            IS_ZEN5.store(ALL[found].1, Ordering::Relaxed);
             ALL[found]
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -568,13 +567,14 @@ pub fn fence() {
     }
 }
 
-/// Whether lines are best asked for from the first cache ([`prefetch_first`]), else from the second one ([`prefetch_second`]): on Zen 5 what is
-/// read from the second one waits for what was asked for from memory. To be seen once for some lines.
+/// Whether lines are best asked for from the first cache ([`prefetch_first`]), else from the second one
+/// ([`prefetch_second`]): on Zen 5 what is read from the second one waits for what was asked for from memory. To be seen once
+/// for some lines.
 #[inline(always)]
 pub fn asks_first() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return IS_ZEN5.load(Ordering::Relaxed);
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return KNOWN.load(Ordering::Relaxed) == ZEN5;
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     false
 }
 
