@@ -466,7 +466,7 @@ unsafe fn write_around_by<const UNIT: usize>(
     to: *mut u8,
     bytes: usize,
     (first, last): (bool, bool),
-    copy: impl Fn(*const u8, *mut u8, usize),
+    mut copy: impl FnMut(*const u8, *mut u8, usize),
 ) {
     // SAFETY: as the caller vouches; `from` and `to` move together, and `to` is aligned for lines.
     unsafe {
@@ -508,7 +508,7 @@ unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
     unsafe {
         #[cfg(target_arch = "x86_64")]
         match Isa::get() {
-            _ if whole_lines() => avx512(from, to, count),
+            _ if whole_lines() || asks_first() => avx512(from, to, count),
             Isa::Avx2 | Isa::Avx512 => avx2(from, to, count),
             _ => sse2(from, to, count),
         }

@@ -6,7 +6,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Buffer, LINE, Line, Memory, NOTHING, lines, prefetch_bytes, write_around};
+#[cfg(target_arch = "x86_64")]
+use super::x86;
+use super::{Buffer, LINE, Line, Memory, NOTHING, lines, prefetch_first, prefetch_second, write_around_by};
 use crate::backend::host::copy::RunsFn;
 use crate::layout::Axis;
 
@@ -17,10 +19,12 @@ const ROW: RangeInclusive<i64> = 33..=6 << 10;
 const LEAST: (i64, i64) = (128, 1 << 10);
 /// Rows of a block along the source's axis: runs of the destination that are open at a time.
 const OPEN: usize = 32;
-/// Bytes that follow each other in the destination in a block, which is two rows at least.
+/// Bytes that follow each other in the destination in a block at most. Rows that are not put together are two of them at least.
 const RUN: usize = 4 << 10;
-/// Bytes of a row that are enough of them on Zen 5.
-const RUN_BY_ITSELF: usize = 1 << 10;
+/// The same on Zen 5, where such rows are one.
+const SHORT_RUN: usize = 2 << 10;
+/// Bytes from what is read to what is asked for on Zen 5, and a block at least where its rows are read in another order.
+const AHEAD: usize = 16 << 10;
 /// Bytes that a row of [`put`] has at most in the destination.
 pub const MOST: i64 = RUN as i64;
 /// Bytes that a block of casts reads at most, which may be more than it writes.
@@ -61,17 +65,18 @@ pub unsafe fn copy(
     along: &Axis,
     across: &Axis,
 ) {
-    let in_run = match bytes {
-        RUN_BY_ITSELF.. if Memory::is_zen5() => 1,
-        _ => (RUN / bytes).max(2),
+    let in_run = match (bytes, Memory::is_zen5()) {
+        (BY_ITSELF.., true) => 1,
+        (_, true) => SHORT_RUN / bytes,
+        (_, false) => (RUN / bytes).max(2),
     };
-    each_run((source, destination), (bytes, bytes), in_run, (along, across), |run| {
+    each_run((source, destination), (bytes, bytes), in_run, (along, across), |run, asked| {
         // SAFETY: rows of the caller's.
         unsafe {
             if bytes < BY_ITSELF {
                 let axis = Axis { extent: run.rows as i64, source: along.source, destination: bytes as i64 };
                 let from = run.from;
-                return together(run, bytes, |to| {
+                return together(run, bytes, asked, |to| {
                     runs(from, to, bytes, std::slice::from_ref(&axis));
                     true
                 });
@@ -79,7 +84,7 @@ pub unsafe fn copy(
             for index in 0..run.rows {
                 let from = run.from.wrapping_offset(index as isize * along.source as isize);
                 let ends = (run.ends.0 && index == 0, run.ends.1 && index + 1 == run.rows);
-                by_itself(from, run.to.wrapping_add(index * bytes), bytes, run.end, ends);
+                by_itself(from, run.to.wrapping_add(index * bytes), bytes, run.end, ends, asked);
             }
         }
         true
@@ -99,12 +104,13 @@ pub unsafe fn put(
     across: &Axis,
     mut put: impl FnMut(*const u8, *mut u8) -> bool,
 ) -> bool {
-    let in_run = (RUN / written).min((BLOCK / OPEN / read).max(1));
-    each_run((source, destination), (read, written), in_run, (along, across), |run| {
+    let run = if Memory::is_zen5() { SHORT_RUN.max(written) } else { RUN };
+    let in_run = (run / written).min((BLOCK / OPEN / read).max(1));
+    each_run((source, destination), (read, written), in_run, (along, across), |run, asked| {
         let (from, rows) = (run.from, run.rows);
         // SAFETY: rows of the caller's.
         unsafe {
-            together(run, written, |to| {
+            together(run, written, asked, |to| {
                 (0..rows).all(|index| {
                     let from = from.wrapping_offset(index as isize * along.source as isize);
                     put(from, to.wrapping_add(index * written))
@@ -126,48 +132,174 @@ struct Run<'a> {
     ends: (bool, bool),
 }
 
-/// Shows the runs of each block, `in_run` rows at most, and asks for those of the next one; until it says false.
+/// Shows the runs of each block, `in_run` rows at most, and what is asked for of those that come next; until it says false.
 #[inline(always)]
 fn each_run(
     (source, destination): (*const u8, *mut u8),
     (read, written): (usize, usize),
     in_run: usize,
     (along, across): (&Axis, &Axis),
-    mut show: impl FnMut(&mut Run) -> bool,
+    mut show: impl FnMut(&mut Run, &mut Asked) -> bool,
 ) -> bool {
-    let row = |a: i64, b: i64| source.wrapping_offset((a * along.source + b * across.source) as isize);
+    let mut asked = Asked::new(source, (read, written), (along, across));
+    let block = in_run * OPEN * read;
+    // How much is asked for before the rows that are next.
+    let mut until = match (asked.beside, in_run) {
+        (true, 1) => AHEAD,
+        (true, _) => block.max(AHEAD),
+        (false, _) => block,
+    };
+    asked.until(until);
     let mut ends = [const { End([NOTHING; 3]) }; OPEN];
     for open in (0..across.extent).step_by(OPEN) {
         let count = (across.extent - open).min(OPEN as i64);
         for begin in (0..along.extent).step_by(in_run) {
             let beyond = along.extent.min(begin + in_run as i64);
-            let is_last = beyond == along.extent;
-            // The first row of the block after this one.
-            let (mut next, next_open) = if is_last { (0, open + count) } else { (beyond, open) };
-            let mut asked = 0;
+            let rows = (beyond - begin) as usize;
             for (b, end) in (open..open + count).zip(&mut ends) {
+                let from = begin * along.source + b * across.source;
                 let to = begin * written as i64 + b * across.destination;
-                for _ in begin..beyond {
-                    prefetch_bytes(row(next, next_open + asked), read as isize);
-                    asked += 1;
-                    if asked == count {
-                        (next, asked) = (next + 1, 0);
-                    }
-                }
                 let mut run = Run {
-                    from: row(begin, b),
+                    from: source.wrapping_offset(from as isize),
                     to: destination.wrapping_offset(to as isize),
-                    rows: (beyond - begin) as usize,
+                    rows,
                     end,
-                    ends: (begin == 0, is_last),
+                    ends: (begin == 0, beyond == along.extent),
                 };
-                if !show(&mut run) {
+                until += rows * read;
+                if !asked.beside {
+                    asked.until(until);
+                }
+                if !show(&mut run, &mut asked) {
                     return false;
                 }
             }
+            // What was not a whole line of a row.
+            asked.until(until);
         }
     }
     true
+}
+
+/// What is asked for of the rows, block by block, those of each in the order of the source.
+struct Asked {
+    /// Whether that is done by turns with lines that are written, from the first cache; else some rows at a time.
+    beside: bool,
+    source: *const u8,
+    along: Axis,
+    across: Axis,
+    /// Bytes of a row, on both sides.
+    bytes: (usize, usize),
+    /// Rows that follow each other without a gap at most.
+    joined: i64,
+    /// The next row along the two axes, and the first of those that are open.
+    row: (i64, i64),
+    open: i64,
+    /// Where the joined rows begin and end of which the next line is, and the bytes of rows before them.
+    start: usize,
+    line: usize,
+    end: usize,
+    before: usize,
+}
+
+impl Asked {
+    fn new(source: *const u8, bytes: (usize, usize), (along, across): (&Axis, &Axis)) -> Asked {
+        Asked {
+            beside: Memory::is_zen5(),
+            source,
+            along: *along,
+            across: *across,
+            bytes,
+            joined: if across.source == bytes.0 as i64 { OPEN as i64 } else { 1 },
+            row: (0, 0),
+            open: 0,
+            start: 0,
+            line: 0,
+            end: 0,
+            before: 0,
+        }
+    }
+
+    /// Copies whole lines around the caches, and asks for as much as they were read for.
+    ///
+    /// # Safety
+    /// As [`lines`].
+    #[inline(always)]
+    unsafe fn copy(&mut self, from: *const u8, to: *mut u8, count: usize) {
+        // SAFETY: the caller's; where lines are asked for beside others there is AVX-512.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if self.beside {
+                let (read, written) = self.bytes;
+                let beyond = self.line + count * LINE;
+                if read == written && beyond <= self.end {
+                    let ahead = self.line as *const u8;
+                    self.line = beyond;
+                    return x86::beside_asked(from, to, count, ahead);
+                }
+                self.lines(count * read / written);
+            }
+            lines(from, to, count);
+        }
+    }
+
+    /// Asks for what is before so many bytes of the rows.
+    #[inline(never)]
+    fn until(&mut self, bytes: usize) {
+        while self.before + self.line.saturating_sub(self.start) < bytes && self.one() {}
+    }
+
+    /// Asks for so many lines.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(never)]
+    fn lines(&mut self, count: usize) {
+        for _ in 0..count {
+            if !self.one() {
+                return;
+            }
+        }
+    }
+
+    /// Asks for a line; false: there is none.
+    #[inline(always)]
+    fn one(&mut self) -> bool {
+        if self.line >= self.end && !self.join() {
+            return false;
+        }
+        let line = self.line as *const u8;
+        if self.beside {
+            prefetch_first(line)
+        } else {
+            prefetch_second(line)
+        }
+        self.line += LINE;
+        true
+    }
+
+    /// Goes on to the next rows; false: there are none.
+    fn join(&mut self) -> bool {
+        self.before += self.end - self.start;
+        let (a, b) = self.row;
+        let beyond = self.across.extent.min(self.open + OPEN as i64);
+        let count = self.joined.min(beyond - b);
+        if count <= 0 {
+            (self.start, self.line, self.end) = (0, 0, 0);
+            return false;
+        }
+        let from = a * self.along.source + b * self.across.source;
+        self.start = self.source.wrapping_offset(from as isize) as usize;
+        self.line = self.start & !(LINE - 1);
+        self.end = self.start + count as usize * self.bytes.0;
+        self.row = match (b + count < beyond, a + 1 < self.along.extent) {
+            (true, _) => (a, b + count),
+            (false, true) => (a + 1, self.open),
+            (false, false) => {
+                self.open = beyond;
+                (0, beyond)
+            }
+        };
+        true
+    }
 }
 
 /// Has rows of so many bytes put together, then writes them. False: that has failed.
@@ -175,7 +307,12 @@ fn each_run(
 /// # Safety
 /// The rows are writable, and [`RUN`] bytes at most; `put` writes all of them.
 #[inline(always)]
-unsafe fn together(run: &mut Run, bytes: usize, put: impl FnOnce(*mut u8) -> bool) -> bool {
+unsafe fn together(
+    run: &mut Run,
+    bytes: usize,
+    asked: &mut Asked,
+    put: impl FnOnce(*mut u8) -> bool,
+) -> bool {
     let mut buffer = Buffer::<{ LINE + RUN }>::new();
     let buffer = buffer.start();
     // SAFETY: the buffer has room for the line before and the rows, which have a line at least or are the last.
@@ -184,7 +321,9 @@ unsafe fn together(run: &mut Run, bytes: usize, put: impl FnOnce(*mut u8) -> boo
         if !put(buffer.add(LINE)) {
             return false;
         }
-        write_around(buffer, run.to, run.rows * bytes, run.ends.0, run.ends.1);
+        write_around_by::<LINE>(buffer, run.to, run.rows * bytes, run.ends, |from, to, count| {
+            asked.copy(from, to, count)
+        });
         run.end.line().copy_from_nonoverlapping(buffer, LINE);
     }
     true
@@ -202,6 +341,7 @@ unsafe fn by_itself(
     bytes: usize,
     end: &mut End,
     (is_first, is_last): (bool, bool),
+    asked: &mut Asked,
 ) {
     let past = to as usize % LINE;
     let head = (LINE - past) % LINE;
@@ -216,7 +356,7 @@ unsafe fn by_itself(
             from.copy_to_nonoverlapping(line.add(past), LINE);
             lines(line, to.sub(past), 1);
         }
-        lines(from.add(head), to.add(head), count);
+        asked.copy(from.add(head), to.add(head), count);
         if is_last {
             from.add(done).copy_to_nonoverlapping(to.add(done), left);
         } else {
@@ -231,6 +371,43 @@ mod tests {
     use super::*;
     use crate::backend::host::copy;
     use crate::backend::host::isa::Isa;
+
+    /// Every row, block by block and in the order of the source, together where they follow each other; and how much of them
+    /// is asked for.
+    #[test]
+    fn rows_that_are_asked_for() {
+        let (read, source) = (100, 1 << 20);
+        for (along, across, gap) in
+            [(3, 5, 0), (2, 70, 0), (2, 70, 28), (4, 32, 0), (1, 33, -300), (5, 1, 64)]
+        {
+            let step = read as i64 + gap;
+            let along = Axis { extent: along, source: step * across, destination: 0 };
+            let across = Axis { extent: across, source: step, destination: 0 };
+            let mut expected = Vec::new();
+            for open in (0..across.extent).step_by(OPEN) {
+                let these = open..across.extent.min(open + OPEN as i64);
+                let place = |a: i64, b: i64| (source as i64 + a * along.source + b * across.source) as usize;
+                expected.extend((0..along.extent).flat_map(|a| these.clone().map(move |b| place(a, b))));
+            }
+            let asked = || Asked::new(source as *const u8, (read, read), (&along, &across));
+            let mut all = asked();
+            let mut found = Vec::new();
+            while all.join() {
+                assert_eq!(all.before, found.len() * read);
+                assert!(gap == 0 || all.end - all.start == read);
+                found.extend((all.start..all.end).step_by(read));
+            }
+            assert_eq!(found, expected);
+
+            let mut some = asked();
+            for bytes in [1, 700, 701, 1500, expected.len() * read, usize::MAX] {
+                some.until(bytes);
+                let is = some.before + some.line.saturating_sub(some.start);
+                let least = bytes.min(expected.len() * read);
+                assert!((least..least + 2 * LINE).contains(&is), "{bytes} bytes: {is}");
+            }
+        }
+    }
 
     #[test]
     fn rows_of_every_length_and_place() {

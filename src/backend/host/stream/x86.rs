@@ -73,6 +73,25 @@ pub unsafe fn by_pages(from: *const u8, to: *mut u8, count: usize) -> usize {
     bytes / LINE
 }
 
+/// Copies lines around the caches, two by turns with two that are asked for from an address on: as many of them.
+///
+/// # Safety
+/// As [`by_pages`].
+#[target_feature(enable = "avx512f")]
+pub unsafe fn beside_asked(from: *const u8, to: *mut u8, count: usize, ahead: *const u8) {
+    let bytes = count * LINE;
+    for at in (0..bytes).step_by(2 * LINE) {
+        let second = (at + LINE).min(bytes - LINE);
+        for at in [at, second] {
+            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(at).cast());
+        }
+        for at in [at, second] {
+            // SAFETY: within the lines.
+            unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) };
+        }
+    }
+}
+
 /// Writes around the caches a line of elements of `SIZE` bytes, `STEP` times as far from each other as they are long.
 ///
 /// # Safety
