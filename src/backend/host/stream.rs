@@ -97,8 +97,12 @@ pub fn through() -> bool {
 /// How many elements that start so many bytes from each other, and have `read` in the source and `size` in the destination,
 /// are put together before they are written: [`MOST`] bytes at most, and a line at least.
 fn turn(step: isize, (read, size, casts): (usize, usize, bool), asked: bool, picks: bool) -> usize {
-    // Longer turns are better where nothing is asked for.
-    let longer = if asked { 0 } else { 1 + u32::from(casts && size < read && step != read as isize) };
+    let spaced = casts && size != read && step != read as isize;
+    // Longer turns are better where nothing is asked for, or what is read is soon there.
+    let longer = match asked {
+        true => u32::from(spaced && Memory::is_zen5()),
+        false => 1 + u32::from(spaced && size < read),
+    };
     // Of elements far from each other a turn still is some lines.
     let some = (chunk(step.unsigned_abs(), size) << longer).max(3 * LINE / size);
     // And so that the first, which ends where a line does, has one.
@@ -123,9 +127,9 @@ fn ahead(step: isize, (read, size, casts): (usize, usize, bool), cut: bool) -> O
     match Memory::get() {
         Memory::Near if cut => Some(2 * AHEAD),
         // What reads as much as it writes or more.
-        Memory::Near if Memory::is_zen5() && size <= read => {
-            let every_second = step == 2 * read as isize && size == read && size <= 8;
-            (casts && dense || every_second).then_some(LATE)
+        Memory::Near if Memory::is_zen5() => {
+            let every_second = step == 2 * read as isize && if casts { read > 1 } else { size <= 8 };
+            (casts && dense && size <= read || every_second).then_some(LATE)
         }
         Memory::Deep if dense && read != size => Some(2 * AHEAD),
         _ => asks(step).then_some(AHEAD),
