@@ -1040,6 +1040,23 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// It is within the matrix, from (row, column) on.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn square<V: Vector>(&self, from: *const u8, to: *mut u8, row: usize, column: usize) {
+        // SAFETY: the caller's.
+        unsafe { self.square_beside::<V>(from, to, row, column, || ()) }
+    }
+
+    /// The same, and something else after each lane's vectors of it have been transposed.
+    ///
+    /// # Safety
+    /// As [`Block::square`].
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn square_beside<V: Vector>(
+        &self,
+        from: *const u8,
+        to: *mut u8,
+        row: usize,
+        column: usize,
+        mut beside: impl FnMut(),
+    ) {
         let n = 16 / SIZE;
         // SAFETY: rows and columns stay below LANES * n.
         unsafe {
@@ -1052,6 +1069,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                 for index in 0..n {
                     tile[lane][index].write(vectors[index]);
                 }
+                beside();
             }
             for lane in V::LANES..4 {
                 tile[lane] = tile[0];

@@ -75,23 +75,33 @@ unsafe fn write<const SIZE: usize>(
         for top in (0..all).step_by(height) {
             let ends = (top == 0, top + height >= all);
             feed.begin();
+            // By themselves, for the feed goes on meanwhile.
+            let mut rows = [0; PAIR];
+            let (source, places_of_rows) = feed.rows();
+            rows[..height].copy_from_slice(places_of_rows);
+            let rows = &rows[..height];
             // The last rows overlap those before.
             let done = top - top.min(all - height);
             let to = places.destination.wrapping_add(top * SIZE);
             for first in (0..columns.len()).step_by(side) {
                 // The last columns do, too.
                 let left = first.min(columns.len().saturating_sub(side));
-                let into = staged(which);
+                let (from, into) = (source.wrapping_add(left * SIZE), staged(which));
+                let block = Block::<SIZE>::asked(rows, starts);
                 // SAFETY: the caller's; the buffer has room for two strips, and for what waits of each column.
                 unsafe {
-                    let (from, rows) = feed.rows();
-                    let (from, block) = (from.add(left * SIZE), Block::<SIZE>::asked(rows, starts));
                     if columns.len() < side {
                         transpose(&block, &mut Places::new(&[], from, into, &mut PerAxis::new()));
+                    } else if SIZE == 1 {
+                        // Those of single bytes take so long that some columns are written between their steps.
+                        for row in [0, side] {
+                            block.square_beside::<x86::Avx512>(from, into, row, 0, || {
+                                pending.write(side / 8, &mut feed)
+                            });
+                        }
                     } else {
                         block.square::<x86::Avx512>(from, into, 0, 0);
                         pending.write(side / 2, &mut feed);
-                        let block = Block::<SIZE>::asked(feed.rows().1, starts);
                         block.square::<x86::Avx512>(from, into, side, 0);
                     }
                     pending.write(side, &mut feed);
