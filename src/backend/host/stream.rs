@@ -126,7 +126,7 @@ fn ahead(step: isize, (read, size, casts): (usize, usize, bool), cut: bool) -> O
     let dense = step == read as isize;
     match Memory::get() {
         Memory::Near if cut => Some(2 * AHEAD),
-        // What reads as much as it writes or more.
+        // In order, what reads as much as it writes or more.
         Memory::Near if Memory::is_zen5() => {
             let every_second = step == 2 * read as isize && if casts { read > 1 } else { size <= 8 };
             (casts && dense && size <= read || every_second).then_some(LATE)

@@ -1,8 +1,8 @@
 //! Rows that lie crosswise: what follows a row in the destination is far from it in the source, and what follows it in
 //! the source is far from it in the destination. Some rows of the source's axis, and of each some that follow in the
-//! destination, are a block. It is read into the caches in the order of the source while the block before is written in
-//! that of the destination, so that memory sees runs of several rows on both sides. What does not fill a line of a run
-//! waits for the next block.
+//! destination, are a block. It is read in the order of the source while the block before is written in that of the
+//! destination, so that memory sees runs of several rows on both sides: a block ahead, or on Zen 5 less, two lines by turns
+//! with two that are written. What does not fill a line of a run waits for the next block.
 
 use std::ops::RangeInclusive;
 
