@@ -4,11 +4,11 @@ A case is one conversion. It is done in rounds, and in each round by everyone on
 another. Every ratio is of two times of one round, and what is reported is the median of the rounds with its
 quartiles. A time is a loop of at least SAMPLE_NS where one call is shorter, after a call that is not counted, for the
 first finds in the caches what others have left there: in C for memcpy and arraybridge (helper.c), in Python for NumPy
-and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes. On several threads
-there is such a call before every time, for cores that others have left idle are slow at first. It is taken
-again where somebody else used the same core at its end. In a loop the library knows a small job from before, as it does
-where a program repeats its shapes; what it takes else is measured "by turns". Slow peers get fewer rounds. On several
-threads everyone's are awake when the time begins. memcpy copies as many bytes as the case reads and writes together;
+and PyTorch, whose interpreter's share (some hundred nanoseconds a call) therefore counts at small sizes. On several
+threads such a call comes before every time, for cores that others have left idle are slow at first, and everyone's
+threads are awake when it begins. It is taken again where somebody else used the same core at its end. In a loop the
+library knows a small job from before, as it does where a program repeats its shapes; what it takes else is measured "by
+turns". Slow peers get fewer rounds. memcpy copies as many bytes as the case reads and writes together;
 "writes" writes as many as the case writes, around the caches, and reads nothing.
 """
 

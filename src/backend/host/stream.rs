@@ -249,7 +249,10 @@ pub unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
         source.copy_to_nonoverlapping(destination, head);
         let (from, to) = (source.add(head), destination.add(head));
         #[cfg(target_arch = "x86_64")]
-        let by_turns = if whole_lines() { x86::by_pages(from, to, count) } else { 0 };
+        let by_turns = match Memory::get() {
+            Memory::Deep if whole_lines() => x86::by_pages(from, to, count),
+            _ => 0,
+        };
         #[cfg(not(target_arch = "x86_64"))]
         let by_turns = 0;
         lines(from.add(by_turns * LINE), to.add(by_turns * LINE), count - by_turns);
@@ -499,7 +502,7 @@ unsafe fn write_around_by<const UNIT: usize>(
 /// Whether a line is written around the caches by one vector.
 #[cfg(target_arch = "x86_64")]
 fn whole_lines() -> bool {
-    Isa::get() == Isa::Avx512 && Memory::get() == Memory::Deep
+    Isa::get() == Isa::Avx512 && (Memory::get() == Memory::Deep || Memory::is_zen5())
 }
 
 /// Copies lines around the caches.
@@ -512,7 +515,7 @@ unsafe fn lines(from: *const u8, to: *mut u8, count: usize) {
     unsafe {
         #[cfg(target_arch = "x86_64")]
         match Isa::get() {
-            _ if whole_lines() || asks_first() => avx512(from, to, count),
+            _ if whole_lines() => avx512(from, to, count),
             Isa::Avx2 | Isa::Avx512 => avx2(from, to, count),
             _ => sse2(from, to, count),
         }

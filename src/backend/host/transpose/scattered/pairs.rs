@@ -75,18 +75,18 @@ unsafe fn write<const SIZE: usize>(
         for top in (0..all).step_by(height) {
             let ends = (top == 0, top + height >= all);
             feed.begin();
+            let (window, starts_of_rows) = feed.rows();
             // By themselves, for the feed goes on meanwhile.
             let mut rows = [0; PAIR];
-            let (source, places_of_rows) = feed.rows();
-            rows[..height].copy_from_slice(places_of_rows);
-            let rows = &rows[..height];
+            let rows = &mut rows[..height];
+            rows.copy_from_slice(starts_of_rows);
             // The last rows overlap those before.
             let done = top - top.min(all - height);
             let to = places.destination.wrapping_add(top * SIZE);
             for first in (0..columns.len()).step_by(side) {
                 // The last columns do, too.
                 let left = first.min(columns.len().saturating_sub(side));
-                let (from, into) = (source.wrapping_add(left * SIZE), staged(which));
+                let (from, into) = (window.wrapping_add(left * SIZE), staged(which));
                 let block = Block::<SIZE>::asked(rows, starts);
                 // SAFETY: the caller's; the buffer has room for two strips, and for what waits of each column.
                 unsafe {
