@@ -14,7 +14,7 @@ use crate::layout::Axis;
 /// The most axes of such a job.
 const MOST_AXES: usize = 10;
 /// The most rows and columns together of matrices whose places are kept: a few pages have no more.
-const MOST_LINES: usize = 256;
+const MOST_LINES: usize = 1024;
 
 /// All that a job needs but its addresses.
 pub struct Prepared {
