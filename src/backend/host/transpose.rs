@@ -104,7 +104,7 @@ fn of_size<const SIZE: usize>(isa: Isa) -> TransposeFn {
 /// As [`TransposeFn`].
 unsafe fn baseline<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How) {
     // SAFETY: the caller's.
-    unsafe { transpose::<V, SIZE>(matrix, how, baseline::<V, SIZE>) }
+    unsafe { transpose::<V, SIZE>(matrix, how, baseline::<V, SIZE>, baseline::<V, SIZE>) }
 }
 
 /// # Safety
@@ -113,7 +113,7 @@ unsafe fn baseline<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How) {
 #[target_feature(enable = "avx2")]
 unsafe fn avx2<const SIZE: usize>(matrix: &Matrix, how: How) {
     // SAFETY: the caller's.
-    unsafe { transpose::<x86::Avx2, SIZE>(matrix, how, avx2::<SIZE>) }
+    unsafe { transpose::<x86::Avx2, SIZE>(matrix, how, avx2::<SIZE>, avx2::<SIZE>) }
 }
 
 /// # Safety
@@ -127,12 +127,34 @@ unsafe fn avx512<const SIZE: usize>(matrix: &Matrix, how: How) {
             Memory::Near => how == How::Cached && matrix.fits_half_lines(SIZE),
             _ => false,
         };
-    if likes_half_lines {
-        // SAFETY: the caller's; AVX2 is there where AVX-512 is.
-        return unsafe { transpose::<x86::Avx2, SIZE>(matrix, how, avx512::<SIZE>) };
-    }
     // SAFETY: the caller's.
-    unsafe { transpose::<x86::Avx512, SIZE>(matrix, how, avx512::<SIZE>) }
+    unsafe {
+        if likes_half_lines {
+            transpose::<x86::Avx2, SIZE>(matrix, how, avx512::<SIZE>, half_lines::<SIZE>)
+        } else {
+            transpose::<x86::Avx512, SIZE>(matrix, how, avx512::<SIZE>, whole_lines::<SIZE>)
+        }
+    }
+}
+
+/// By AVX2's vectors, of which there are twice as many registers here.
+///
+/// # Safety
+/// As [`avx512`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn half_lines<const SIZE: usize>(matrix: &Matrix, how: How) {
+    // SAFETY: the caller's; AVX2 is there where AVX-512 is.
+    unsafe { transpose::<x86::Avx2, SIZE>(matrix, how, avx512::<SIZE>, half_lines::<SIZE>) }
+}
+
+/// # Safety
+/// As [`avx512`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn whole_lines<const SIZE: usize>(matrix: &Matrix, how: How) {
+    // SAFETY: the caller's.
+    unsafe { transpose::<x86::Avx512, SIZE>(matrix, how, avx512::<SIZE>, whole_lines::<SIZE>) }
 }
 
 /// Lanes of sixteen bytes side by side.
@@ -967,12 +989,17 @@ unsafe fn small<L: Lane, const SIZE: usize>(matrix: &Matrix) {
     }
 }
 
-/// Transposes with `V`; `itself` is the function that this is inlined into.
+/// Transposes with `V`; `itself` is the function that this is inlined into, and `parts` the same, by `V` always.
 ///
 /// # Safety
 /// As [`baseline`]; the processor has the instructions.
 #[inline(always)]
-unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, itself: TransposeFn) {
+unsafe fn transpose<V: Vector, const SIZE: usize>(
+    matrix: &Matrix,
+    how: How,
+    itself: TransposeFn,
+    parts: TransposeFn,
+) {
     let side = 16 / SIZE * V::LANES;
     let (stream, ahead) = match how {
         How::Cached => (false, 0),
@@ -993,6 +1020,9 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(matrix: &Matrix, how: How, its
             }
             _ if stream && streamed(matrix, itself, SIZE) => {}
             (true, true) if clashes(matrix, SIZE) && staged(matrix, itself, SIZE) => {}
+            (true, true)
+                if matrix.rows.max(matrix.columns) >= 2 * EDGE
+                    && in_parts(matrix, how, parts, (SIZE, side)) => {}
             (true, true) if ahead != 0 => squares::<V, SIZE, false, true>(matrix, ahead),
             // Two lanes that are loaded where they belong save exchanging them, for which squares of single bytes
             // leave no register; these want the rows of the destination on sets of their own in the first cache.
@@ -1033,6 +1063,8 @@ const ASK_BETWEEN: usize = 2400;
 /// Rows that are transposed before the next columns are looked at, so that the lines that two tiles
 /// share, and the pages, are still at hand.
 const BAND: usize = 256;
+/// The same where squares leave some columns, which are read after them.
+const EDGE: usize = 128;
 /// Rows that start at multiples of so many bytes share few sets of the caches.
 const CLASH: isize = 4096;
 /// Bytes of each row of the destination that are put together where such rows clash.
@@ -1079,6 +1111,39 @@ fn clashes(matrix: &Matrix, size: usize) -> bool {
     matrix.destination_row % clash == 0
         && matrix.rows * size >= RUNS
         && matrix.rows * matrix.columns * size > CLASHING_FROM
+}
+
+/// Transposes parts of so many rows that what squares leave of their columns is read before it is lost from the first cache,
+/// and of so many columns that what they leave of their rows is written before; false: there is but one.
+///
+/// # Safety
+/// As [`baseline`], of elements of `size` bytes and squares as wide as `side`.
+#[inline(never)]
+unsafe fn in_parts(matrix: &Matrix, how: How, transpose: TransposeFn, (size, side): (usize, usize)) -> bool {
+    let is_whole = |elements: usize| elements.is_multiple_of(side);
+    let rows = part_of(matrix.rows, !is_whole(matrix.columns));
+    let columns = part_of(matrix.columns, matrix.rows < 2 * side && !is_whole(matrix.rows));
+    if (rows, columns) == (matrix.rows, matrix.columns) {
+        return false;
+    }
+    let mut top = 0;
+    while top < matrix.rows {
+        let rows = part_of(matrix.rows - top, rows < matrix.rows);
+        let mut column = 0;
+        while column < matrix.columns {
+            let columns = part_of(matrix.columns - column, columns < matrix.columns);
+            // SAFETY: the part is within the matrix.
+            unsafe { transpose(&matrix.part(size, top, column, rows, columns), how) };
+            column += columns;
+        }
+        top += rows;
+    }
+    true
+}
+
+/// How many of some rows are a part, or of columns, if there are to be parts.
+fn part_of(elements: usize, has_parts: bool) -> usize {
+    if has_parts && elements >= 2 * EDGE { EDGE } else { elements }
 }
 
 /// Transposes into a buffer and copies runs of the destination's rows from there; false: there is no buffer.
