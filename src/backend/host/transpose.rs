@@ -412,8 +412,21 @@ impl Matrix {
         }
         let is_ragged = |elements: usize| !(elements * size).is_multiple_of(LINE);
         let (rows, columns) = (is_ragged(self.rows), is_ragged(self.columns));
-        let is_ragged = if size == 1 { rows || columns } else { rows && columns };
+        let is_ragged = match size {
+            1 if self.rows.min(self.columns) >= LINE && self.likes_strips(4) => false,
+            1 => rows || columns,
+            _ => rows && columns,
+        };
         is_ragged && self.rows * self.columns <= RAGGED
+    }
+
+    /// Whether single bytes are transposed in strips by vectors of so many lanes: lanes that are loaded where they belong save
+    /// exchanging them, for which squares leave no register. They want the rows of the destination on sets of their own in
+    /// the first cache; where a vector is a line, and both sides whole lines, squares read and write each once.
+    fn likes_strips(&self, lanes: usize) -> bool {
+        let is_whole = (self.rows | self.columns).is_multiple_of(LINE);
+        let has_sets = self.destination_row % 512 != 0;
+        has_sets && (lanes == 2 || lanes == 4 && !is_whole && Memory::get() == Memory::Near)
     }
 
     /// Asks for what lies so many bytes from its elements.
@@ -691,6 +704,59 @@ unsafe fn tall_strips<V: Vector, const SIZE: usize>(matrix: &Matrix) {
                 tall::<V, SIZE, false>(matrix, row, 0, matrix.columns, None);
             }
         }
+    }
+}
+
+/// Transposes some columns of some rows at a time, so that lines that more than one strip reads or writes are in the first
+/// cache meanwhile; the last rows by as few lanes as they need.
+///
+/// # Safety
+/// As [`baseline`], with at least as many rows as a vector has elements, and columns as a lane has.
+#[inline(always)]
+unsafe fn strips<V: Vector, const SIZE: usize>(matrix: &Matrix) {
+    let (n, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+    let mut top = 0;
+    while top < matrix.rows {
+        let rows = part_of(matrix.rows - top, STRIPS.0);
+        let mut left = 0;
+        while left < matrix.columns {
+            let columns = part_of(matrix.columns - left, STRIPS.1);
+            // SAFETY: the pieces are within the matrix; the last ones end where rows do.
+            unsafe {
+                let part = matrix.part(SIZE, top, left, rows, columns);
+                let mut row = 0;
+                loop {
+                    strip::<V, SIZE>(&part, row);
+                    row += side;
+                    match rows - row {
+                        0 => break,
+                        left if V::LANES > 1 && left <= n => {
+                            break strip::<V::Lane, SIZE>(&part, rows - n);
+                        }
+                        left if V::LANES > 2 && left <= 2 * n => {
+                            break strip::<V::Half, SIZE>(&part, rows - 2 * n);
+                        }
+                        left if left < side => row = rows - side,
+                        _ => {}
+                    }
+                }
+            }
+            left += columns;
+        }
+        top += rows;
+    }
+}
+
+/// Transposes as many rows as a vector has elements, of at least as many columns as a lane has.
+///
+/// # Safety
+/// They are within the matrix.
+#[inline(always)]
+unsafe fn strip<V: Vector, const SIZE: usize>(matrix: &Matrix, row: usize) {
+    let n = 16 / SIZE;
+    for column in cover(matrix.columns, n) {
+        // SAFETY: the caller's.
+        unsafe { tall::<V, SIZE, true>(matrix, row, column, n, None) }
     }
 }
 
@@ -1020,15 +1086,13 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(
             }
             _ if stream && streamed(matrix, itself, SIZE) => {}
             (true, true) if clashes(matrix, SIZE) && staged(matrix, itself, SIZE) => {}
+            (true, true) if SIZE == 1 && ahead == 0 && matrix.likes_strips(V::LANES) => {
+                strips::<V, SIZE>(matrix)
+            }
             (true, true)
                 if matrix.rows.max(matrix.columns) >= 2 * EDGE
                     && in_parts(matrix, how, parts, (SIZE, side)) => {}
             (true, true) if ahead != 0 => squares::<V, SIZE, false, true>(matrix, ahead),
-            // Two lanes that are loaded where they belong save exchanging them, for which squares of single bytes
-            // leave no register; these want the rows of the destination on sets of their own in the first cache.
-            (true, true) if SIZE == 1 && V::LANES == 2 && matrix.destination_row % 512 != 0 => {
-                tall_strips::<V, SIZE>(matrix)
-            }
             (true, true) => squares::<V, SIZE, false, false>(matrix, 0),
             (true, false) if matrix.columns > 0 => thin::<V, SIZE, true>(matrix, ahead),
             (false, true) if matrix.rows > 0 => thin::<V, SIZE, false>(matrix, ahead),
@@ -1065,6 +1129,8 @@ const ASK_BETWEEN: usize = 2400;
 const BAND: usize = 256;
 /// The same where squares leave some columns, which are read after them.
 const EDGE: usize = 128;
+/// Rows and columns that are transposed before others are looked at, where strips of rows share lines.
+const STRIPS: (usize, usize) = (128, 64);
 /// Rows that start at multiples of so many bytes share few sets of the caches.
 const CLASH: isize = 4096;
 /// Bytes of each row of the destination that are put together where such rows clash.
@@ -1121,17 +1187,19 @@ fn clashes(matrix: &Matrix, size: usize) -> bool {
 #[inline(never)]
 unsafe fn in_parts(matrix: &Matrix, how: How, transpose: TransposeFn, (size, side): (usize, usize)) -> bool {
     let is_whole = |elements: usize| elements.is_multiple_of(side);
-    let rows = part_of(matrix.rows, !is_whole(matrix.columns));
-    let columns = part_of(matrix.columns, matrix.rows < 2 * side && !is_whole(matrix.rows));
+    let most = |has_parts: bool| if has_parts { EDGE } else { usize::MAX >> 1 };
+    let most_rows = most(!is_whole(matrix.columns));
+    let most_columns = most(matrix.rows < 2 * side && !is_whole(matrix.rows));
+    let (rows, columns) = (part_of(matrix.rows, most_rows), part_of(matrix.columns, most_columns));
     if (rows, columns) == (matrix.rows, matrix.columns) {
         return false;
     }
     let mut top = 0;
     while top < matrix.rows {
-        let rows = part_of(matrix.rows - top, rows < matrix.rows);
+        let rows = part_of(matrix.rows - top, most_rows);
         let mut column = 0;
         while column < matrix.columns {
-            let columns = part_of(matrix.columns - column, columns < matrix.columns);
+            let columns = part_of(matrix.columns - column, most_columns);
             // SAFETY: the part is within the matrix.
             unsafe { transpose(&matrix.part(size, top, column, rows, columns), how) };
             column += columns;
@@ -1141,9 +1209,10 @@ unsafe fn in_parts(matrix: &Matrix, how: How, transpose: TransposeFn, (size, sid
     true
 }
 
-/// How many of some rows are a part, or of columns, if there are to be parts.
-fn part_of(elements: usize, has_parts: bool) -> usize {
-    if has_parts && elements >= 2 * EDGE { EDGE } else { elements }
+/// How many of those that are left are done next, where so many are best: a few more rather than a few by themselves.
+#[inline(always)]
+fn part_of(left: usize, most: usize) -> usize {
+    if left >= 2 * most { most } else { left }
 }
 
 /// Transposes into a buffer and copies runs of the destination's rows from there; false: there is no buffer.
