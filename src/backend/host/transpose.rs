@@ -413,7 +413,7 @@ impl Matrix {
         let is_ragged = |elements: usize| !(elements * size).is_multiple_of(LINE);
         let (rows, columns) = (is_ragged(self.rows), is_ragged(self.columns));
         let is_ragged = match size {
-            1 if self.rows.min(self.columns) >= LINE && self.likes_strips(4) => false,
+            1 if self.rows >= LINE && self.columns >= 16 && self.likes_strips(4) => false,
             1 => rows || columns,
             _ => rows && columns,
         };
@@ -1086,7 +1086,7 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(
             }
             _ if stream && streamed(matrix, itself, SIZE) => {}
             (true, true) if clashes(matrix, SIZE) && staged(matrix, itself, SIZE) => {}
-            (true, true) if SIZE == 1 && ahead == 0 && matrix.likes_strips(V::LANES) => {
+            (true, _) if SIZE == 1 && matrix.columns >= 16 && ahead == 0 && matrix.likes_strips(V::LANES) => {
                 strips::<V, SIZE>(matrix)
             }
             (true, true)
