@@ -715,12 +715,13 @@ unsafe fn tall_strips<V: Vector, const SIZE: usize>(matrix: &Matrix) {
 #[inline(always)]
 unsafe fn strips<V: Vector, const SIZE: usize>(matrix: &Matrix) {
     let (n, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+    let most = most_of_strips(V::LANES, matrix.columns);
     let mut top = 0;
     while top < matrix.rows {
-        let rows = part_of(matrix.rows - top, STRIPS.0);
+        let rows = part_of(matrix.rows - top, most.0);
         let mut left = 0;
         while left < matrix.columns {
-            let columns = part_of(matrix.columns - left, STRIPS.1);
+            let columns = part_of(matrix.columns - left, most.1);
             // SAFETY: the pieces are within the matrix; the last ones end where rows do.
             unsafe {
                 let part = matrix.part(SIZE, top, left, rows, columns);
@@ -1131,6 +1132,8 @@ const BAND: usize = 256;
 const EDGE: usize = 128;
 /// Rows and columns that are transposed before others are looked at, where strips of rows share lines.
 const STRIPS: (usize, usize) = (128, 64);
+/// Columns from which on that is so for half lines, too.
+const WIDE: usize = 400;
 /// Rows that start at multiples of so many bytes share few sets of the caches.
 const CLASH: isize = 4096;
 /// Bytes of each row of the destination that are put together where such rows clash.
@@ -1207,6 +1210,13 @@ unsafe fn in_parts(matrix: &Matrix, how: How, transpose: TransposeFn, (size, sid
         top += rows;
     }
     true
+}
+
+/// Rows and columns that strips of vectors of so many lanes do before others: half a line of so many columns that more strips
+/// share it stays in the first cache without that.
+#[inline(always)]
+fn most_of_strips(lanes: usize, columns: usize) -> (usize, usize) {
+    if lanes > 2 || columns > WIDE { STRIPS } else { (usize::MAX >> 1, usize::MAX >> 1) }
 }
 
 /// How many of those that are left are done next, where so many are best: a few more rather than a few by themselves.

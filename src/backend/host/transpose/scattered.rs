@@ -6,7 +6,6 @@ mod pairs;
 mod windows;
 
 use std::mem::MaybeUninit;
-use std::ops::Range;
 
 use super::super::fuse::{MOST, Matrices, Reach, Rows};
 use super::super::stream::Memory;
@@ -832,7 +831,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                 }
                 if !FAR {
                     // What the lines that have just been read still hold is at hand in the first cache.
-                    self.strips::<V>(source, to, row, width..self.columns.len());
+                    self.strips::<V>(source, to, row, width);
                 }
                 row += side;
             }
@@ -858,52 +857,69 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// The same from one on: some columns of some rows at a time, as in [`super::strips`].
     #[inline(always)]
     unsafe fn tall_from<V: Vector, const FAR: bool>(&self, source: *const u8, to: *mut u8, first: usize) {
-        let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+        let lane = 16 / SIZE;
         let (height, width) = (self.rows.len(), self.columns.len());
+        let (most_rows, most_columns) = most_of_strips(V::LANES, width);
         let mut top = 0;
         while top < height {
-            let bottom = top + part_of(height - top, STRIPS.0);
+            let (rows, below) = self.rows[top..].split_at(part_of(height - top, most_rows));
+            let (ahead, next) = if below.is_empty() { (self.ahead, self.next) } else { (below, 0) };
             let mut left = first;
             while left < width {
-                let right = left + part_of(width - left, STRIPS.1);
-                let mut row = top;
-                // SAFETY: the caller's; the last pieces end where rows do.
+                let right = left + part_of(width - left, most_columns);
+                // What is left is overlapped.
+                let start = left.min(width - lane);
+                let part = Block { rows, columns: &self.columns[start..right], ahead, next, ..*self };
+                // SAFETY: the caller's; a part of that.
                 unsafe {
-                    loop {
-                        if FAR {
-                            (left..right)
-                                .step_by(LINE / SIZE)
-                                .for_each(|column| self.ask(source, row + side, side, column));
-                        }
-                        self.strips::<V>(source, to, row, left..right);
-                        row += side;
-                        match bottom - row {
-                            0 => break,
-                            rows if V::LANES > 1 && rows <= lane => {
-                                break self.strips::<V::Lane>(source, to, bottom - lane, left..right);
-                            }
-                            rows if V::LANES > 2 && rows <= 2 * lane => {
-                                break self.strips::<V::Half>(source, to, bottom - 2 * lane, left..right);
-                            }
-                            rows if rows < side => row = bottom - side,
-                            _ => {}
-                        }
-                    }
+                    let (source, to) = (source.add(start * SIZE), to.add(top * SIZE));
+                    part.tall_part::<V, FAR>(source, to, left - start);
                 }
                 left = right;
             }
-            top = bottom;
+            top += rows.len();
         }
     }
 
-    /// Transposes some columns of as many rows as a vector has elements.
+    /// The same, all rows of each strip.
+    #[inline(always)]
+    unsafe fn tall_part<V: Vector, const FAR: bool>(&self, source: *const u8, to: *mut u8, first: usize) {
+        let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+        let (height, width) = (self.rows.len(), self.columns.len());
+        let mut row = 0;
+        // SAFETY: the caller's; the last pieces end where rows do.
+        unsafe {
+            loop {
+                if FAR {
+                    (first..width)
+                        .step_by(LINE / SIZE)
+                        .for_each(|column| self.ask(source, row + side, side, column));
+                }
+                self.strips::<V>(source, to, row, first);
+                row += side;
+                match height - row {
+                    0 => return,
+                    left if V::LANES > 1 && left <= lane => {
+                        return self.strips::<V::Lane>(source, to, height - lane, first);
+                    }
+                    left if V::LANES > 2 && left <= 2 * lane => {
+                        return self.strips::<V::Half>(source, to, height - 2 * lane, first);
+                    }
+                    left if left < side => row = height - side,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Transposes the columns from one on of as many rows as a vector has elements.
     ///
     /// # Safety
     /// As [`Block::tall`]; they are within the matrix.
     #[inline(always)]
-    unsafe fn strips<V: Vector>(&self, source: *const u8, to: *mut u8, row: usize, columns: Range<usize>) {
-        let (lane, width) = (16 / SIZE, columns.end);
-        let mut column = columns.start;
+    unsafe fn strips<V: Vector>(&self, source: *const u8, to: *mut u8, row: usize, first: usize) {
+        let (lane, width) = (16 / SIZE, self.columns.len());
+        let mut column = first;
         // SAFETY: the caller's; the last piece ends where columns do.
         unsafe {
             // What is left is overlapped, unless it is half of a tile or less.
