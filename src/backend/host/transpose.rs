@@ -1739,6 +1739,29 @@ pub(super) mod tests {
         }
     }
 
+    /// Every length about those of parts, of strips of them, and of what vectors leave.
+    #[test]
+    fn parts() {
+        let (rows, columns) = STRIPS;
+        let about = |middle: usize| [middle - 1, middle, middle + 1, middle + 17];
+        let mut case = Case::new(2 * (EDGE + 2 * LINE) * 2 * EDGE * 16);
+        for kernels in &all() {
+            let side = LINE / kernels.0;
+            let lengths = [side, 2 * side, columns, rows, 2 * columns + side, WIDE, 2 * EDGE, 3 * EDGE];
+            let lengths = lengths.into_iter().flat_map(about).filter(|length| *length > 0);
+            let shapes = lengths.clone().flat_map(|rows| lengths.clone().map(move |columns| (rows, columns)));
+            let most = (EDGE + 2 * LINE) * 2 * EDGE;
+            for (index, shape) in shapes.filter(|(rows, columns)| rows * columns <= most).enumerate() {
+                if !usize::is_multiple_of(index, if *FEW { 97 } else { 3 }) {
+                    continue;
+                }
+                let gap = (index % 5) as isize - 2;
+                case.check(kernels, shape, (0, gap), (index % 2 == 0, index % 64), How::Cached);
+                case.check(kernels, shape, (gap, 0), (true, 0), How::Ahead(128));
+            }
+        }
+    }
+
     #[test]
     fn rows_that_share_sets_of_the_caches() {
         let mut case = Case::new(2 << 20);
