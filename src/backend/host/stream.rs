@@ -171,10 +171,10 @@ impl Memory {
         Memory::known().1
     }
 
+    #[inline(always)]
     fn known() -> (Memory, bool) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            use std::arch::x86_64::__cpuid;
             const ALL: [(Memory, bool); ZEN5 as usize + 1] = [
                 (Memory::Other, false),
                 (Memory::Mesh, false),
@@ -183,29 +183,35 @@ impl Memory {
                 (Memory::Near, true),
             ];
             // Asking takes microseconds in a virtual machine. All come to the same.
-            if let Some(known) = ALL.get(usize::from(KNOWN.load(Ordering::Relaxed))) {
-                return *known;
-            }
-            // SAFETY: every x86-64 processor has the instruction, and these two of its answers; newer compilers know that.
-            #[allow(unused_unsafe)]
-            let (vendor, version) = unsafe { (__cpuid(0), __cpuid(1).eax) };
-            // From 15 on what is in another place is added.
-            let family = (version >> 8 & 15) + (version >> 20 & 255);
-            let found = match (vendor.ebx, vendor.edx, vendor.ecx) {
-                _ if Isa::get() != Isa::best() || !is_x86_feature_detected!("avx512f") => 0,
-                // GenuineIntel, AuthenticAMD.
-                (0x756e_6547, 0x4965_6e69, 0x6c65_746e) if is_x86_feature_detected!("avx512vbmi") => 2,
-                (0x756e_6547, 0x4965_6e69, 0x6c65_746e) => 1,
-                (0x6874_7541, 0x6974_6e65, 0x444d_4163) => 3 + usize::from(family >= 26),
-                _ => 0,
-            };
-            KNOWN.store(found as u8, Ordering::Relaxed);
-            ALL[found]
+            let known = ALL.get(usize::from(KNOWN.load(Ordering::Relaxed)));
+            *known.unwrap_or_else(|| &ALL[usize::from(Memory::ask())])
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         {
             (Memory::Other, false)
         }
+    }
+
+    /// The place of this processor, which is known from then on.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cold]
+    fn ask() -> u8 {
+        use std::arch::x86_64::__cpuid;
+        // SAFETY: every x86-64 processor has the instruction, and these two of its answers; newer compilers know that.
+        #[allow(unused_unsafe)]
+        let (vendor, version) = unsafe { (__cpuid(0), __cpuid(1).eax) };
+        // From 15 on what is in another place is added.
+        let family = (version >> 8 & 15) + (version >> 20 & 255);
+        let found = match (vendor.ebx, vendor.edx, vendor.ecx) {
+            _ if Isa::get() != Isa::best() || !is_x86_feature_detected!("avx512f") => 0,
+            // GenuineIntel, AuthenticAMD.
+            (0x756e_6547, 0x4965_6e69, 0x6c65_746e) if is_x86_feature_detected!("avx512vbmi") => 2,
+            (0x756e_6547, 0x4965_6e69, 0x6c65_746e) => 1,
+            (0x6874_7541, 0x6974_6e65, 0x444d_4163) => 3 + u8::from(family >= 26),
+            _ => 0,
+        };
+        KNOWN.store(found, Ordering::Relaxed);
+        found
     }
 }
 
