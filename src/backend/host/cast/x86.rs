@@ -591,20 +591,28 @@ mod tests {
     /// off anywhere, and of no number.
     #[test]
     fn doubles_round_as_elsewhere() {
-        let uppers = (0u64..1 << 12)
-            .flat_map(|upper| [0, 1, 3, 0x1ff, 0x200, 0x3ff].map(|more| upper << 52 | more << 42));
         let lowers =
             [0, 1, (1 << 28) - 1, 1 << 28, (1 << 28) + 1, 1 << 29, 1 << 41, (1 << 41) + 1, (1 << 42) - 1];
         let exponents =
             [896, 897, 900, 1023 - 25, 1023 - 24, 1023 - 15, 1023 - 14, 1023, 1038, 1150, 1151, 2047];
-        let some = uppers.flat_map(|upper| lowers.map(|lower| f64::from_bits(upper | lower)));
-        let every = exponents.iter().flat_map(|exponent| {
-            (0..52).flat_map(move |bit| {
+        let mut all: Vec<u64> = Vec::new();
+        for upper in 0..1 << 12 {
+            for more in [0, 1, 3, 0x1ff, 0x200, 0x3ff] {
+                all.extend(lowers.map(|lower| upper << 52 | more << 42 | lower));
+            }
+        }
+        for exponent in exponents {
+            for bit in 0..52 {
                 let bits = (exponent << 52) | (1u64 << bit);
-                [bits, bits | 1, bits - 1, bits | 1 << 63, bits | 1 << 42, bits | 1 << 45].map(f64::from_bits)
-            })
-        });
-        let values: Vec<u8> = some.chain(every).flat_map(f64::to_ne_bytes).collect();
+                all.extend([bits, bits | 1, bits - 1, bits | 1 << 63, bits | 1 << 42, bits | 1 << 45]);
+            }
+        }
+        // Valgrind's processor keeps other bits of what is no number.
+        let keeps_bits = std::env::var_os("ARRAYBRIDGE_VALGRIND").is_none();
+        let mut values = Vec::new();
+        for value in all.into_iter().map(f64::from_bits).filter(|value| keeps_bits || !value.is_nan()) {
+            values.extend(value.to_ne_bytes());
+        }
         for to in [F16, BF16, ODD] {
             for (isa, saturate, rows, ones) in rows_and_ones(F64, to, &values, 8) {
                 let width = rows.len() / (values.len() / 8);
@@ -619,18 +627,18 @@ mod tests {
     /// Where float32 has fewer bits than the number, and the number more than 8: rounded once.
     #[test]
     fn integers_round_to_bfloat16_once() {
-        let magnitudes: Vec<u32> = (0..32)
-            .flat_map(|bit| {
-                let low = 1u32 << bit;
-                let halves = [low >> 8, low >> 7, low >> 9, low >> 8 | low >> 7];
-                halves.into_iter().flat_map(move |half| {
-                    [0, 1, 0x7f, 0x80, 0x81, 0xff, 0x100, 0x101].map(|more| (low + half).wrapping_add(more))
-                })
-            })
-            .flat_map(|value| [value, value.wrapping_sub(1), !value, value.wrapping_neg()])
-            .collect();
+        let mut magnitudes: Vec<u32> = Vec::new();
+        for low in (0..32).map(|bit| 1u32 << bit) {
+            for half in [low >> 8, low >> 7, low >> 9, low >> 8 | low >> 7] {
+                for more in [0, 1, 0x7f, 0x80, 0x81, 0xff, 0x100, 0x101] {
+                    let value = (low + half).wrapping_add(more);
+                    magnitudes.extend([value, value.wrapping_sub(1), !value, value.wrapping_neg()]);
+                }
+            }
+        }
         const U32: usize = Scalar::Uint32 as usize;
-        let bytes: Vec<u8> = magnitudes.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        let mut bytes = Vec::new();
+        magnitudes.iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
         for from in [I32, U32] {
             for (isa, saturate, rows, _) in rows_and_ones(from, BF16, &bytes, 4) {
                 for (value, row) in magnitudes.iter().zip(rows.chunks(2)) {
