@@ -91,6 +91,35 @@ fn more_shapes_than_are_kept() {
     }
 }
 
+/// Three axes reversed, whose rows and columns are somewhere each: as many as have a place, one more, and far more, again
+/// and again.
+#[test]
+fn many_rows_and_columns() {
+    for (dtype, size) in [("uint8", 1), ("int16", 2), ("float32", 4)] {
+        for [a, b, c] in
+            [[9, 10, 100], [16, 16, 17], [13, 40, 42], [32, 16, 253], [32, 16, 512], [27, 19, 510]]
+        {
+            if a * b * c * size >= 512 << 10 {
+                continue;
+            }
+            let (mut destination, mut source) = (vec![0; a * b * c * size], vec![0; a * b * c * size]);
+            let shape = [c, b, a].map(|extent| extent as i64);
+            for seed in 0..5 {
+                source.copy_from_slice(&noise(a * b * c * size, seed));
+                destination.fill(0);
+                let steps = [1, c, b * c].map(|step| step as i64);
+                let from = Array::host(&source, dtype, &shape).strided(&steps, 0);
+                let to = written(&mut destination, dtype, &shape);
+                copy_into(&from, &to, &options()).unwrap();
+                for (index, element) in destination.chunks_exact(size).enumerate() {
+                    let at = size * (index % a * b * c + index / a % b * c + index / a / b);
+                    assert_eq!(*element, source[at..at + size], "{dtype}, {a} x {b} x {c}, {seed}, {index}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn the_report_is_the_same() {
     let mut job = Job::new(20, 21, 1);

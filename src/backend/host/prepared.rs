@@ -13,7 +13,7 @@ use crate::layout::Axis;
 
 /// The most axes of such a job.
 const MOST_AXES: usize = 10;
-/// The most rows and columns together of matrices whose places are kept: a few pages have no more.
+/// The most rows and columns together of matrices whose places are kept: blocks have about 512 of either at most.
 const MOST_LINES: usize = 1024;
 
 /// All that a job needs but its addresses.
