@@ -7,7 +7,8 @@
  * - limits_runs copies runs, rightly, from a table.
  * - limits_memcpy is memcpy.
  *
- * The three last look at two tensors in each repetition, as a library has to. Nothing here is of the library.
+ * The three last look at two tensors in each repetition, as a library has to. On several threads each has a share,
+ * decided beforehand, too, and none sleeps. Nothing here is of the library.
  * Compiled with -march=native. */
 #define _GNU_SOURCE
 #include <arraybridge/arraybridge.h> /* DLTensor */
@@ -60,6 +61,67 @@ static int look(const DLTensor *a, const DLTensor *b) {
   return span(a, &a0, &a1, &m) && span(b, &b0, &b1, &n) && (a1 <= b0 || b1 <= a0);
 }
 
+/* ---- threads -------------------------------------------------------------------------------------- */
+
+#define MAX_THREADS 64
+
+/* What one thread of several does in each repetition. */
+typedef void (*share_fn)(const void *plan, int share, int shares);
+
+/* A thread that never sleeps while the time is taken. */
+typedef struct {
+  share_fn work;
+  const void *plan;
+  int share, shares;
+  int64_t reps;
+  _Alignas(128) atomic_llong *begun, *done;
+} helper;
+
+static void *help(void *argument) {
+  helper *h = argument;
+  for (int64_t i = 1; i <= h->reps; i++) {
+    while (atomic_load_explicit(h->begun, memory_order_acquire) < i)
+      ;
+    h->work(h->plan, h->share, h->shares);
+    atomic_fetch_add(h->done, 1);
+  }
+  return NULL;
+}
+
+/* Nanoseconds of all repetitions; below 0 where there is something wrong. Looks at the tensors, if there are such. */
+INLINE int64_t timed(share_fn work, const void *plan, int threads, const DLTensor *a, const DLTensor *b,
+                     int64_t reps) {
+  static _Alignas(128) atomic_llong begun, done;
+  pthread_t ids[MAX_THREADS];
+  helper helpers[MAX_THREADS];
+  if (threads > MAX_THREADS)
+    return -1;
+  begun = done = 0;
+  for (int t = 1; t < threads; t++) {
+    helpers[t] = (helper){work, plan, t, threads, reps, &begun, &done};
+    if (pthread_create(&ids[t], NULL, help, &helpers[t]))
+      return -2;
+  }
+  int wrong = 0;
+  int64_t begin = now();
+  for (int64_t i = 1; i <= reps; i++) {
+    __asm__ volatile("" : : "r"(a), "r"(b), "r"(plan) : "memory");
+    if (a && !look(a, b))
+      wrong = 1;
+    if (threads > 1)
+      atomic_store(&begun, i);
+    work(plan, 0, threads);
+    while (threads > 1 && atomic_load(&done) < i * (threads - 1))
+      ;
+  }
+  int64_t took = now() - begin;
+  for (int t = 1; t < threads; t++)
+    pthread_join(ids[t], NULL);
+  return wrong ? -3 : took;
+}
+
+/* ---- memcpy --------------------------------------------------------------------------------------- */
+
 /* Runs of the source that lie in the result one after the other: each may write over the next one's bytes. */
 typedef struct {
   const char *src;
@@ -69,15 +131,15 @@ typedef struct {
   int32_t vector; /* bytes of one */
 } runs;
 
-int64_t limits_memcpy(const runs *t, const DLTensor *a, const DLTensor *b, int64_t reps) {
-  int64_t begin = now();
-  for (int64_t i = 0; i < reps; i++) {
-    __asm__ volatile("" : : "r"(a), "r"(b), "r"(t) : "memory");
-    if (!look(a, b))
-      return -1;
-    memcpy(t->dst, t->src, t->bytes);
-  }
-  return now() - begin;
+/* One of these for each thread, as of tiles. */
+INLINE void copy_share(const void *plan, int share, int shares) {
+  const runs *t = (const runs *)plan + share;
+  (void)shares;
+  memcpy(t->dst, t->src, t->bytes);
+}
+
+int64_t limits_memcpy(const runs *t, int threads, const DLTensor *a, const DLTensor *b, int64_t reps) {
+  return timed(copy_share, t, threads, a, b, reps);
 }
 
 /* ---- moves ---------------------------------------------------------------------------------------- */
@@ -195,7 +257,11 @@ INLINE void move(const moves *m, int64_t begin, int64_t end, char *buffer, const
 #endif
 }
 
-static void move_share(const moves *m, char *buffer, int share, int shares) {
+static char *buffers;
+
+static void move_share(const void *plan, int share, int shares) {
+  const moves *m = plan;
+  char *buffer = buffers + (size_t)BUFFER * share;
   int64_t begin = m->count * share / shares, end = m->count * (share + 1) / shares;
   switch (m->fold << 2 | (m->around != 0) << 1 | (m->ahead != 0)) {
 #define CASE(around, ahead, fold)                                                                              \
@@ -207,57 +273,14 @@ static void move_share(const moves *m, char *buffer, int share, int shares) {
   }
 }
 
-/* Threads that never sleep while the time is taken. */
-typedef struct {
-  const moves *m;
-  int share, shares;
-  int64_t reps;
-  char *buffer;
-  _Alignas(128) atomic_llong *begun, *done;
-} helper;
-
-static void *help(void *argument) {
-  helper *h = argument;
-  for (int64_t i = 1; i <= h->reps; i++) {
-    while (atomic_load_explicit(h->begun, memory_order_acquire) < i)
-      ;
-    move_share(h->m, h->buffer, h->share, h->shares);
-    atomic_fetch_add(h->done, 1);
-  }
-  return NULL;
-}
-
-#define MAX_THREADS 64
-
 int64_t limits_moves(const moves *m, int threads, int64_t reps) {
-  static char *buffers;
-  static atomic_llong begun, done;
-  pthread_t ids[MAX_THREADS];
-  helper helpers[MAX_THREADS];
   if (threads > MAX_THREADS || m->fold > 8 || (m->fold & (m->fold - 1)))
     return -1;
   if (!buffers) {
     buffers = aligned_alloc(1 << 21, (size_t)BUFFER * MAX_THREADS);
     memset(buffers, 0, (size_t)BUFFER * threads);
   }
-  begun = done = 0;
-  for (int t = 1; t < threads; t++) {
-    helpers[t] = (helper){m, t, threads, reps, buffers + (size_t)BUFFER * t, &begun, &done};
-    memset(helpers[t].buffer, 0, BUFFER / 4);
-    if (pthread_create(&ids[t], NULL, help, &helpers[t]))
-      return -2;
-  }
-  int64_t begin = now();
-  for (int64_t i = 1; i <= reps; i++) {
-    atomic_store(&begun, i);
-    move_share(m, buffers, 0, threads);
-    while (atomic_load(&done) < i * (threads - 1))
-      ;
-  }
-  int64_t took = now() - begin;
-  for (int t = 1; t < threads; t++)
-    pthread_join(ids[t], NULL);
-  return took;
+  return timed(move_share, m, threads, NULL, NULL, reps);
 }
 
 /* ---- tiles ---------------------------------------------------------------------------------------- */
@@ -480,18 +503,16 @@ typedef struct {
 #define ENTRIES(lanes, w, r, c, lie) ENTRY(lanes, w, r, c, lie, 0) ENTRY(lanes, w, r, c, lie, 1)
 const kernel limits_kernels[] = {EACH(ENTRIES){0}};
 
-int64_t limits_tiles(const tiles *t, const DLTensor *a, const DLTensor *b, int64_t reps) {
-  kernel_fn main = limits_kernels[t->kernel].run, rest = t->rest < 0 ? NULL : limits_kernels[t->rest].run;
-  int64_t begin = now();
-  for (int64_t i = 0; i < reps; i++) {
-    __asm__ volatile("" : : "r"(a), "r"(b), "r"(t) : "memory");
-    if (!look(a, b))
-      return -1;
-    main(t, 0, t->main);
-    if (rest)
-      rest(t, t->main, t->m);
-  }
-  return now() - begin;
+INLINE void tiles_share(const void *plan, int share, int shares) {
+  const tiles *t = (const tiles *)plan + share;
+  (void)shares;
+  limits_kernels[t->kernel].run(t, 0, t->main);
+  if (t->rest >= 0)
+    limits_kernels[t->rest].run(t, t->main, t->m);
+}
+
+int64_t limits_tiles(const tiles *t, int threads, const DLTensor *a, const DLTensor *b, int64_t reps) {
+  return timed(tiles_share, t, threads, a, b, reps);
 }
 
 /* ---- runs ----------------------------------------------------------------------------------------- */
@@ -503,14 +524,12 @@ int64_t limits_tiles(const tiles *t, const DLTensor *a, const DLTensor *b, int64
       *(vector *)(dst + k * size) = *(const vector *)(t->src + t->src_at[i] + k * size);                       \
     }
 
-int64_t limits_runs(const runs *t, const DLTensor *a, const DLTensor *b, int64_t reps) {
-  int64_t times = (t->bytes + t->vector - 1) / t->vector, begin = now();
-  for (int64_t i = 0; i < reps; i++) {
-    __asm__ volatile("" : : "r"(a), "r"(b), "r"(t) : "memory");
-    if (!look(a, b))
-      return -1;
-    char *dst = t->dst;
-    switch (t->vector << 2 | (times < 4 ? times : 0)) {
+INLINE void runs_share(const void *plan, int share, int shares) {
+  const runs *t = (const runs *)plan + share;
+  int64_t times = (t->bytes + t->vector - 1) / t->vector;
+  char *dst = t->dst;
+  (void)shares;
+  switch (t->vector << 2 | (times < 4 ? times : 0)) {
 #define VECTOR(size)                                                                                           \
   case size << 2 | 1:                                                                                          \
     RUN(size, 1) break;                                                                                        \
@@ -520,10 +539,12 @@ int64_t limits_runs(const runs *t, const DLTensor *a, const DLTensor *b, int64_t
     RUN(size, 3) break;                                                                                        \
   case size << 2:                                                                                              \
     RUN(size, times) break;
-      VECTOR(8) VECTOR(16) VECTOR(32) VECTOR(64)
-    }
+    VECTOR(8) VECTOR(16) VECTOR(32) VECTOR(64)
   }
-  return now() - begin;
+}
+
+int64_t limits_runs(const runs *t, int threads, const DLTensor *a, const DLTensor *b, int64_t reps) {
+  return timed(runs_share, t, threads, a, b, reps);
 }
 
 #endif

@@ -6,10 +6,11 @@ hundred C routines that decide nothing (limits.c). They are told every address; 
   Nothing is transposed or cast. Tried: pieces of 64 bytes to 4 KB each way, plain stores and stores around the caches,
   the next block asked for or not, blocks in the order of the source and of the result. On several threads each has as
   many of the blocks, and none sleeps.
-- "tiles", up to 2 MB, on one thread: a permutation by vector shuffles, right (it is checked against NumPy). Tried: every
-  choice of axes for the tiles' rows and columns, tiles from 16 bytes to 64 x 64, vectors of 16 to 64 bytes, both orders;
-  where the innermost axis stays, copies of its runs. "loads": the same without the shuffles, so with a wrong result.
-  All look at two tensors in each call, as a library has to.
+- "tiles", up to 2 MB: a permutation by vector shuffles, right (it is checked against NumPy). Tried: every choice of axes
+  for the tiles' rows and columns, tiles from 16 bytes to 64 x 64, vectors of 16 to 64 bytes, both orders; where the
+  innermost axis stays, copies of its runs. "loads": the same without the shuffles, so with a wrong result. All look at
+  two tensors in each call, as a library has to. On several threads, from 1 MB on, each has as much of the rows, the
+  columns, or the axes around them; what each has is tried, and none sleeps.
 
 The best of them are then measured with memcpy and the library in rounds, as bench.py does. 1 is as fast as memcpy (or
 as the limit), above 1 faster. A limit is the best that was found, not a proof: rows above 1 of it say how much better
@@ -38,6 +39,7 @@ from bench import ALL, KB, MB, Case, Memory, Run, abi, report
 
 PIECES = [64 << i for i in range(7)]
 BLOCKS = 4 * KB, 768 * KB  # bytes of one, in the second cache at most
+SEVERAL = MB  # bytes read and written from which on several threads are tried
 FINALISTS = 3
 SEARCH_NS = 5_000, 50_000
 GROUPS = [
@@ -199,8 +201,14 @@ def int32(values: np.ndarray) -> np.ndarray:
     return np.concatenate([values, np.zeros(64, np.int64)]).astype(np.int32)
 
 
+def shares(count: int, threads: int, multiple: int = 1) -> list[range] | None:
+    """About as much for each thread, if there is enough for all of them."""
+    ends = [count * t // threads // multiple * multiple for t in range(threads)] + [count]
+    return [range(*pair) for pair in itertools.pairwise(ends)] if sorted(set(ends)) == ends else None
+
+
 def tiles(
-    axes: Sequence[Axis], view: np.ndarray, result: np.ndarray, kernels: Sequence[tuple], shuffles: int
+    axes: Sequence[Axis], view: np.ndarray, result: np.ndarray, kernels: Sequence[tuple], shuffles: int, threads: int
 ) -> Iterator[Group]:
     width = result.itemsize
     own = [(i, r, c) for i, (w, r, c, s) in enumerate(kernels) if w == width and s == shuffles]
@@ -211,33 +219,67 @@ def tiles(
         m, n, count = (math.prod(axes[i].n for i in some) for some in (down, across, others))
 
         def at(chosen: list[int], side: str) -> np.ndarray:
-            return offsets([axes[i] for i in chosen], [axes[i].n for i in chosen], side)
+            return int32(offsets([axes[i] for i in chosen], [axes[i].n for i in chosen], side))
 
-        tables = [int32(at(others, s)) for s in ("src", "dst")] + [int32(at(down, "src")), int32(at(across, "dst"))]
+        orders = [others]
+        if threads > 1 and len(others) > 1:  # each thread's share of the source is the longer run
+            orders.append([i for i in by_stride(axes, "src") if i in others])
+        tables = [(at(order, "src"), at(order, "dst"), at(down, "src"), at(across, "dst")) for order in orders]
         for kernel, high, wide in own:
             if high > m or (wide >= 2 * n and wide * width > 4):
                 continue
-            left, group = m % high, []
-            # Rows that are left: by the same tile, or by a lower one.
-            rest = [k for k, h, w in own if h <= high and w == wide] if left else [-1]
-            for last, order in itertools.product(rest, [1, 0]):
-                plan = Tiles(view.ctypes.data, result.ctypes.data, count, m, n, m - left,
-                             *(t.ctypes.data for t in tables), kernel, last, order)  # fmt: skip
-                name = f"{high}x{wide} of {m}x{n}" + (f" and {kernels[last][1]}" if left else "")
-                group.append((name + [" down", " across"][order], plan, tables))
-            yield group
+            whole = range(count), range(m), range(n)
+            cuts = [("", [whole])] if threads == 1 else []
+            cut = [shares(count, threads), shares(m, threads, max(high, 64 // width)), shares(n, threads, wide)]
+            for axis, parts in enumerate(cut if threads > 1 else []):
+                if parts:
+                    name = f", cut by {['matrices', 'rows', 'columns'][axis]}"
+                    cuts.append((name, [(*whole[:axis], part, *whole[axis + 1 :]) for part in parts]))
+            group = []
+            for (cut_by, parts), (ordered, (src_at, dst_at, rows, cols)) in itertools.product(cuts, enumerate(tables)):
+                if ordered and "matrices" not in cut_by or any(high > len(r) for _, r, _ in parts):
+                    continue
+                # Rows that are left: by the same tile, or by a lower one.
+                left = any(len(r) % high for _, r, _ in parts)
+                rest = [k for k, h, w in own if h <= high and w == wide] if left else [-1]
+                for last, order in itertools.product(rest, [1, 0]):
+                    plan = (Tiles * len(parts))(*(
+                        Tiles(view.ctypes.data + c.start * width, result.ctypes.data + r.start * width,
+                              len(x), len(r), len(c), len(r) - len(r) % high,
+                              src_at[x.start :].ctypes.data, dst_at[x.start :].ctypes.data,
+                              rows[r.start :].ctypes.data, cols[c.start :].ctypes.data,
+                              kernel, last if len(r) % high else -1, order)
+                        for x, r, c in parts
+                    ))  # fmt: skip
+                    name = f"{high}x{wide} of {m}x{n}" + (f" and {kernels[last][1]}" if left else "")
+                    name += [" down", " across"][order] + cut_by + " of the source" * ordered
+                    group.append((name, plan, tables))
+            if group:
+                yield group
 
 
-def runs(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray) -> Iterator[Group]:
+def runs(axes: Sequence[Axis], view: np.ndarray, result: np.ndarray, threads: int) -> Iterator[Group]:
     width = result.itemsize
     last = axes[-1]
     if (last.src, last.dst) != (width, width):
         return
+    count, size = math.prod(a.n for a in axes[:-1]), last.n * width
     table = int32(offsets(axes[:-1], [a.n for a in axes[:-1]], "src"))
-    for vector in (8, 16, 32, 64):
-        plan = Runs(view.ctypes.data, result.ctypes.data, table.ctypes.data, math.prod(a.n for a in axes[:-1]),
-                    last.n * width, vector)  # fmt: skip
-        yield [(f"runs of {last.n * width} by {vector}", plan, table)]
+    parts = shares(count, threads)
+    for vector in (8, 16, 32, 64) if parts else ():
+        plan = (Runs * threads)(*(
+            Runs(view.ctypes.data, result.ctypes.data + x.start * size, table[x.start :].ctypes.data, len(x), size, vector)
+            for x in parts
+        ))  # fmt: skip
+        yield [(f"runs of {size} by {vector}", plan, table)]
+
+
+def whole(view: np.ndarray, result: np.ndarray, threads: int) -> Group:
+    plan = (Runs * threads)(*(
+        Runs(view.ctypes.data + x.start, result.ctypes.data + x.start, None, 1, len(x), 0)
+        for x in shares(view.nbytes, threads, 64)
+    ))  # fmt: skip
+    return [("memcpy", plan, None)]
 
 
 # ---- one case --------------------------------------------------------------------------------------
@@ -270,21 +312,22 @@ class Limits:
         self, view: np.ndarray, result: np.ndarray, dls: Sequence, threads: int
     ) -> Iterator[tuple[str, list[tuple[str, Run]]]]:
         """All that is tried, of each kind."""
-        axes = folded(view, result)
+        axes, threaded = folded(view, result), (C.c_int(threads), *dls)
         if result.nbytes + view.nbytes >= 4 * MB:
             for group in moves(axes, view, result):
                 yield "moves", self.runs_of("moves", group, C.c_int(threads))
-        if view.nbytes > 2 * MB or threads > 1 or view.dtype != result.dtype:
+        if view.nbytes > 2 * MB or view.dtype != result.dtype:
+            return
+        if threads > 1 and view.nbytes + result.nbytes < SEVERAL:
             return
         if view.flags.c_contiguous:
-            plan = Runs(view.ctypes.data, result.ctypes.data, None, 1, view.nbytes, 0)
-            yield "tiles", self.runs_of("memcpy", [("memcpy", plan, None)], *dls)
+            yield "tiles", self.runs_of("memcpy", whole(view, result, threads), *threaded)
             return
         for shuffles in (1, 0):
-            for group in tiles(axes, view, result, self.kernels, shuffles):
-                yield ["loads", "tiles"][shuffles], self.runs_of("tiles", group, *dls)
-        for group in runs(axes, view, result) if self.kernels else ():
-            yield "tiles", self.runs_of("runs", group, *dls)
+            for group in tiles(axes, view, result, self.kernels, shuffles, threads):
+                yield ["loads", "tiles"][shuffles], self.runs_of("tiles", group, *threaded)
+        for group in runs(axes, view, result, threads) if self.kernels else ():
+            yield "tiles", self.runs_of("runs", group, *threaded)
 
 
 def best(candidates: Iterator, memory: Memory, result: np.ndarray) -> dict[str, list]:
@@ -322,11 +365,10 @@ def measure(case: Case, memory: Memory, library: bench.Library, limits: Limits, 
     if not kinds:
         return None
     nowhere = C.c_size_t(0), C.c_size_t(0)
+    own = library.run("copy_into", "ab_copy_into", library.contexts[threads], *dls, *nowhere)
     run = {
-        ("memcpy", "", threads): library.memcpy(memory, size // 2, threads, nowhere),
-        ("arraybridge", "", threads): library.run(
-            "copy_into", "ab_copy_into", library.contexts[threads], *dls, *nowhere
-        ),
+        ("memcpy", "", threads): bench.awake(library.memcpy(memory, size // 2, threads, nowhere), threads, size),
+        ("arraybridge", "", threads): bench.awake(own, threads, size),
     }
     for kind, finalists in kinds.items():
         run |= {(kind, f"{i} {name}", threads): run_ for i, (_, name, run_) in enumerate(finalists)}
@@ -400,10 +442,10 @@ def summary(records: Sequence[dict]) -> str:
         pairs = [(one[key], r) for r in records if r["threads"] == t and (key := (r["group"], r["name"])) in one]
         if pairs:
             gains = [
-                report.geomean([a["ns"][what] / b["ns"][what] for a, b in pairs])
-                for what in ("memcpy", "arraybridge", "moves")
+                report.geomean([a["ns"][what or limit_of(a)] / b["ns"][what or limit_of(b)] for a, b in pairs])
+                for what in ("memcpy", "arraybridge", "")
             ]
-            text = "{} threads / 1 thread, {} cases: memcpy {:.2f}, own {:.2f}, moves {:.2f}"
+            text = "{} threads / 1 thread, {} cases: memcpy {:.2f}, own {:.2f}, limit {:.2f}"
             lines.append("\n" + text.format(t, len(pairs), *gains))
     far = sorted((r for r in records if r["of_limit"][limit_of(r)][0] < 0.7), key=lambda r: r["of_limit"][limit_of(r)])
     lines.append(f"\n{len(far)} of {len(records)} rows below 0.7 of their limit")
@@ -420,7 +462,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
     parser.add_argument("--filter", metavar="REGEX", help="cases whose group/name it is found in")
-    parser.add_argument("--threads", default="1,all", help="as for benches/run; several only from 4 MB on")
+    parser.add_argument("--threads", default="1,all", help="as for benches/run; several only from 1 MB on")
     parser.add_argument("--repeat", type=int, metavar="N", help="at least N rounds (default 7, quick 5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures there")
     parser.add_argument("--list", action="store_true", help="name the cases and stop")

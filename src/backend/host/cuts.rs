@@ -315,9 +315,15 @@ impl Moved {
     fn new(rows: &Rows, axes: &[Axis], address: u64, size: i64) -> Moved {
         let step = axes[axes.len() - 1].destination;
         let mut heads = [0; LINE as usize];
-        for (place, head) in (0..).zip(&mut heads).skip(1) {
-            let begins_line = |elements: &i64| (place + elements * step) % LINE <= step - size;
-            *head = (1..=LINE).find(begins_line).unwrap_or(0) as u8;
+        // From each place where a line begins between two elements back through those before.
+        for begin in 0..LINE.min(step - size + 1) {
+            for elements in 1..=LINE as u8 {
+                let place = (begin - i64::from(elements) * step).rem_euclid(LINE) as usize;
+                if place == 0 || (1..=elements).contains(&heads[place]) {
+                    break;
+                }
+                heads[place] = elements;
+            }
         }
         let Rows { axis, steps, elements, .. } = *rows;
         Moved { destination: address as usize as *mut u8, axis, steps, elements, step, heads }

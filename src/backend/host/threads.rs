@@ -423,6 +423,8 @@ impl Pool {
                 drop(state);
                 drop(off);
                 state = self.move_away();
+                // What it was called for may be done, and the next job about to come.
+                since = Instant::now();
             }
         }
     }
@@ -746,6 +748,40 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(meet(5, &|| ()), 5);
             thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// In a pool that no other test has jobs in, with one worker, whose callers do all of it before it is there.
+    #[cfg(not(miri))]
+    #[test]
+    fn who_comes_too_late_looks_for_the_next_job() {
+        // One thread at a time cannot see what another one does.
+        if affinity::processors() < 2 || std::env::var_os("ARRAYBRIDGE_VALGRIND").is_some() {
+            return;
+        }
+        static POOL: Pool = Pool::new();
+        POOL.lock().workers = 1;
+        thread::spawn(|| POOL.work());
+        let caller = thread::current().id();
+        let looks = || {
+            while POOL.lock().sleeping == 0 {
+                thread::yield_now();
+            }
+            let late = AtomicUsize::new(1);
+            POOL.run(1, 2, &|_| {
+                late.fetch_and(usize::from(thread::current().id() == caller), Ordering::Relaxed);
+            });
+            loop {
+                let state = POOL.lock();
+                if state.spinning + state.sleeping > 0 {
+                    return state.spinning * late.load(Ordering::Relaxed) > 0;
+                }
+            }
+        };
+        // Others may use the processor while it does.
+        let since = Instant::now();
+        while !looks() {
+            assert!(since.elapsed() < Duration::from_secs(20), "it has gone to sleep at once");
         }
     }
 
