@@ -19,6 +19,9 @@ const ROOM: usize = 8 << 10;
 const HEADS: i64 = 128;
 /// How many times as long an element takes that is read by itself.
 const SLOW: i64 = 8;
+/// What boxes may make a job longer by, in thousandths, and other cuts must be better by: heads cost more than is known of
+/// them beforehand.
+const EVEN: i64 = 100;
 
 /// A job whose parts can be done by different threads.
 pub struct Cuts<'a> {
@@ -69,26 +72,29 @@ impl<'a> Cuts<'a> {
         let axis = axes[picked];
         let address = address.wrapping_add_signed(start.1);
         let part = up(axis.extent, wanted);
-        let cuts = |parts, how| Cuts { axes, start, picked, parts, how };
         let granule = LINE / gcd(LINE, axis.destination);
         let begins_line = |step: &i64| (address as i64 + step * axis.destination) % LINE == 0;
         let first = (0..granule.min(axis.extent)).find(begins_line);
         // So does the last part end, before the first one of the next row.
         let are_whole = || axes[..picked].iter().all(|outer| outer.destination % LINE == 0);
         let first = first.filter(|first| picked == 0 || *first == 0 && are_whole());
-        let boxes = first.map(|first| {
-            let part = up(part, granule) * granule;
-            cuts(up(axis.extent - first, part), How::Boxes { first, part })
+        let part = up(part, granule) * granule;
+        let parts = |first| up(axis.extent - first, part);
+        // In thousandths of the job, as that of rows: some threads wait, or there is one part for all.
+        let most =
+            first.map_or(1000 * (threads - 1), |first| uneven(axis.extent, part, parts(first), threads));
+        let boxes = first.map(|first| Cuts {
+            axes,
+            start,
+            picked,
+            parts: parts(first),
+            how: How::Boxes { first, part },
         });
-        // Few parts may leave a thread with nothing to do while others do their last.
-        if boxes.as_ref().is_some_and(|boxes| boxes.parts >= wanted.min(2 * threads)) {
+        if boxes.is_some() && most <= EVEN {
             return boxes;
         }
-        // In thousandths of the job, as that of rows: some threads wait, or there is one part for all.
-        let waits = |parts: i64| 1000 * (up(parts, threads) * threads - parts) / parts;
-        let most = waits(boxes.as_ref().map_or(1, |boxes| boxes.parts));
         let moved = (0..axes.len()).filter_map(|picked| Rows::of(axes, picked, size, (wanted, threads)));
-        let moved = moved.min_by_key(|rows| rows.cost).filter(|rows| rows.cost < most);
+        let moved = moved.min_by_key(|rows| rows.cost).filter(|rows| rows.cost < most - EVEN);
         let moved = moved.map(|rows| Cuts {
             axes,
             start,
@@ -295,8 +301,6 @@ impl Rows {
         // What the source has in runs is cut into shorter ones, whose lines are read for a part of them.
         let elements_apart = source.saturating_abs() / axes[nearest].source.saturating_abs().max(1);
         let run = elements_apart.saturating_mul(size).saturating_mul(part);
-        // Some thread may have more to do than others.
-        let uneven = 1000 * (up(extent, parts) * threads - extent * threads / parts) / extent;
         let around: i64 = axes[..picked].iter().map(|axis| axis.extent).product();
         let mut rows = 0;
         if around > 1 {
@@ -305,9 +309,19 @@ impl Rows {
             let beside = beside.map_or(0, |within| within.iter().map(|axis| axis.extent).product());
             rows = SLOW * 1000 * (2 * elements + beside) / (part * inner);
         }
-        let cost = rows + 2000 * LINE / run.max(1) + uneven;
+        // Each thread has as many parts, which are about equal.
+        let cost = rows + 2000 * LINE / run.max(1) + uneven(extent, up(extent, threads), threads, threads);
         Some(Rows { picked, parts, axis, steps, elements, cost })
     }
+}
+
+/// How much longer some thread takes than if all had as much to do, in thousandths: of so many steps each part has some,
+/// but for the last, which may have fewer.
+fn uneven(extent: i64, part: i64, parts: i64, threads: i64) -> i64 {
+    let last = extent - (parts - 1) * part;
+    let longest =
+        if parts % threads == 1 { parts / threads * part + last } else { up(parts, threads) * part };
+    1000 * (longest * threads - extent) / extent
 }
 
 impl Moved {
@@ -423,6 +437,23 @@ mod tests {
         let memory = vec![0u8; bytes + 2 * LINE as usize];
         let begin = (place - memory.as_ptr().addr() as i64).rem_euclid(LINE) as usize;
         (memory, begin)
+    }
+
+    /// Rows of 27 steps, each fourth of which begins a line, would be 16 and 11 in boxes; those of 32 may be boxes.
+    #[test]
+    fn threads_have_about_as_much() {
+        for (extent, most, are_boxes) in [(27, 14, false), (32, 16, true), (64, 32, true)] {
+            let axes = [
+                Axis { extent, source: 1512, destination: 39312 },
+                Axis { extent: 27, source: 2, destination: 1456 },
+                Axis { extent: 26, source: 40824, destination: 56 },
+                Axis { extent: 28, source: 54, destination: 2 },
+            ];
+            let cuts = Cuts::new((&axes, (0, 0)), (0, 2), 0, (4, 2)).unwrap();
+            let first: i64 = cuts.begin(up(cuts.parts, 2));
+            assert_eq!(first.max(extent - first), most, "{} parts of {extent}", cuts.parts);
+            assert_eq!(matches!(cuts.how, How::Boxes { .. }), are_boxes, "{extent}");
+        }
     }
 
     /// Together the parts write what the job does, and no two of them write one line.

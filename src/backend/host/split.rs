@@ -50,11 +50,12 @@ pub unsafe fn run(
     let is_large = bytes >= PARALLEL[usize::from(!plain)];
     let (part, most) =
         if is_large { (PART, usize::MAX) } else { (PART_OF_SMALL, (bytes / AWAKE) as usize * 2) };
-    let threads = match limit {
-        _ if !is_large && !streak.as_ref().is_some_and(Streak::is_long) => 1,
-        0 => threads::available().min(most),
-        limit => threads::available().min(most).min(limit as usize),
+    let threads = match &streak {
+        _ if is_large => threads::available(),
+        Some(streak) if streak.is_long() => threads::available_lately(streak.began()),
+        _ => 1,
     };
+    let threads = if limit == 0 { threads.min(most) } else { threads.min(most).min(limit as usize) };
     if threads < 2 && held == 0 {
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };

@@ -69,6 +69,11 @@ impl Streak<'_> {
         LAST.begin(nanoseconds())
     }
 
+    /// When that was.
+    pub fn began(&self) -> u64 {
+        self.began
+    }
+
     /// Whether the jobs right before this one took long enough.
     pub fn is_long(&self) -> bool {
         self.before == Some(ENOUGH)

@@ -9,7 +9,7 @@
 //! task runs. Nothing exists before the first job that more than one thread may share.
 
 use std::any::Any;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 #[cfg(unix)]
 use std::ffi::c_void;
 use std::ops::Range;
@@ -74,6 +74,23 @@ pub fn available() -> usize {
     let found = now << (2 * FIELD) | (processors as u64) << FIELD | threads as u64;
     FOUND.store(found, Ordering::Relaxed);
     threads
+}
+
+/// The same for jobs in a row, each of which takes little longer than to ask: as it was a moment before `now`.
+pub fn available_lately(now: u64) -> usize {
+    const MOMENT: u64 = 100_000;
+    thread_local! {
+        static LAST: Cell<(u64, usize)> = const { Cell::new((0, 0)) };
+    }
+    LAST.with(|last| {
+        let (asked, threads) = last.get();
+        if threads > 0 && now.wrapping_sub(asked) < MOMENT {
+            return threads;
+        }
+        let threads = available();
+        last.set((now, threads));
+        threads
+    })
 }
 
 /// Since some time.
@@ -326,7 +343,7 @@ impl Pool {
         let seen = self.changes.0.load(Ordering::Relaxed);
         drop(state);
         while self.changes.0.load(Ordering::Relaxed) == seen && goes_on() {
-            (0..8).for_each(|_| std::hint::spin_loop());
+            std::hint::spin_loop();
         }
         self.lock()
     }
