@@ -918,7 +918,10 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
         true if matrix.columns * SIZE <= NARROW => side,
         true => STREAM_BAND / SIZE,
         // Lines of such rows push each other out of the caches before the next column is looked at.
-        false if matrix.source_row % CLASH == 0 => side,
+        // So do those of the destination, if all of its rows are looked at before the next line of each.
+        false if matrix.source_row % CLASH == 0 && (SIZE != 8 || off(matrix.destination_row, CLASH) > 8) => {
+            side
+        }
         false => BAND,
     };
     // SAFETY: the pieces are within the matrix.
@@ -1086,7 +1089,8 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(
                 squares::<V, SIZE, true, true>(matrix, ahead);
             }
             _ if stream && streamed(matrix, itself, SIZE) => {}
-            (true, true) if clashes(matrix, SIZE) && staged(matrix, itself, SIZE) => {}
+            (true, true) if clashes(matrix, SIZE, side) && staged(matrix, itself, SIZE) => {}
+            (true, true) if clashes_in_source(matrix, SIZE, side) && gathered(matrix, itself, SIZE) => {}
             (true, _) if SIZE == 1 && matrix.columns >= 16 && ahead == 0 && matrix.likes_strips(V::LANES) => {
                 strips::<V, SIZE>(matrix)
             }
@@ -1171,15 +1175,45 @@ const NARROW_STAGE: usize = 48 << 10;
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
 
-/// Whether lines of the destination would be pushed out of the caches before the next tiles complete them.
+/// How far a step is from a multiple.
 #[inline(always)]
-fn clashes(matrix: &Matrix, size: usize) -> bool {
+pub fn off(step: isize, multiple: isize) -> isize {
+    let left = step.rem_euclid(multiple);
+    left.min(multiple - left)
+}
+
+/// Whether lines of the destination would be pushed out of the caches before the next squares, as wide as `side`, complete
+/// them.
+#[inline(always)]
+fn clashes(matrix: &Matrix, size: usize, side: usize) -> bool {
     // Two sets of the first cache have no room for what becomes of a few squares; one of single bytes has as many rows of
     // the destination as four sets have lines.
     let clash = if size == 1 { CLASH / 4 } else { CLASH / 2 };
-    matrix.destination_row % clash == 0
+    let (step, rows) = (matrix.destination_row, side as isize);
+    // The rows of a square that start about there are in the same sets until some are a line apart.
+    let is_near = || {
+        rows >= 16
+            && (off(step, CLASH.min(32 * CLASH / rows)) <= 256 / rows
+                || off(step, 16 * CLASH / rows) <= 64 / rows)
+    };
+    (step % clash == 0 || is_near())
         && matrix.rows * size >= RUNS
         && matrix.rows * matrix.columns * size > CLASHING_FROM
+}
+
+/// Whether lines of the source would be before the next squares, as wide as `side`, have what is left of them.
+#[inline(always)]
+fn clashes_in_source(matrix: &Matrix, size: usize, side: usize) -> bool {
+    let are_lines = || {
+        let places = matrix.source as usize | matrix.source_row as usize;
+        size > 1 && side * size == LINE && places.is_multiple_of(LINE)
+    };
+    let clash = if size == 1 { CLASH / 2 } else { CLASH };
+    size <= 4
+        && off(matrix.source_row, clash) <= 4
+        && matrix.columns * size >= RUNS
+        && matrix.rows * matrix.columns * size > CLASHING_FROM
+        && !are_lines()
 }
 
 /// Transposes parts of so many rows that what squares leave of their columns is read before it is lost from the first cache,
@@ -1233,6 +1267,8 @@ fn part_of(left: usize, most: usize) -> usize {
 unsafe fn staged(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool {
     let Some(stage) = Stage::take() else { return false };
     let (strip, block, pitch) = (2 * LINE / size, RUNS / size, RUNS + LINE);
+    // Where the third cache is far, it takes longer than to ask it.
+    let how = if Memory::get() == Memory::Near { How::Cached } else { How::Ahead(2 * LINE as isize) };
     for top in (0..matrix.rows).step_by(block) {
         for column in (0..matrix.columns).step_by(strip) {
             let (rows, columns) = (block.min(matrix.rows - top), strip.min(matrix.columns - column));
@@ -1240,13 +1276,39 @@ unsafe fn staged(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool {
             unsafe {
                 let part = matrix.part(size, top, column, rows, columns);
                 let staged = Matrix { destination: stage.start(), destination_row: pitch as isize, ..part };
-                transpose(&staged, How::Ahead(2 * LINE as isize));
+                transpose(&staged, how);
                 for index in 0..columns {
                     let run = stage.start().add(index * pitch);
                     let to = part.to(size, 0, index);
                     prefetch_to_write(to.wrapping_offset(RUNS_AHEAD * part.destination_row), rows * size);
                     run.copy_to_nonoverlapping(to, rows * size);
                 }
+            }
+        }
+    }
+    true
+}
+
+/// Copies runs of the source's rows to a buffer and transposes from there; false: there is no buffer.
+///
+/// # Safety
+/// As [`baseline`], of elements of `size` bytes.
+#[inline(never)]
+unsafe fn gathered(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool {
+    let Some(stage) = Stage::take() else { return false };
+    let (strip, block, pitch) = (RUNS / size, 2 * LINE / size, RUNS + LINE);
+    for column in (0..matrix.columns).step_by(strip) {
+        for top in (0..matrix.rows).step_by(block) {
+            let (rows, columns) = (block.min(matrix.rows - top), strip.min(matrix.columns - column));
+            // SAFETY: the part is within the matrix, and what it takes is within the buffer.
+            unsafe {
+                let part = matrix.part(size, top, column, rows, columns);
+                for index in 0..rows {
+                    let run = stage.start().add(index * pitch);
+                    part.from(size, index, 0).copy_to_nonoverlapping(run, columns * size);
+                }
+                let gathered = Matrix { source: stage.start(), source_row: pitch as isize, ..part };
+                transpose(&gathered, How::Cached);
             }
         }
     }
@@ -1778,6 +1840,29 @@ pub(super) mod tests {
                     case.check(kernels, (rows, columns), (3, gap), (true, 0), How::Cached);
                     case.check(kernels, (rows, columns), (0, -gap), (false, 7), How::Cached);
                     case.check(kernels, (rows, columns), (-1, gap), (false, 64), How::Ahead(128));
+                }
+            }
+        }
+    }
+
+    /// Rows of either side about a multiple of four kilobytes, or two, apart.
+    #[test]
+    fn rows_that_nearly_share_sets() {
+        let mut case = Case::new(5 << 19);
+        for kernels in &all() {
+            let size = kernels.0;
+            let some = RUNS / size;
+            for step in [CLASH, CLASH / 2, CLASH / 4] {
+                for near in [-(size as isize), 0, size as isize, 2 * size as isize] {
+                    for (rows, columns) in [(some + 5, 67), (67, some + 5), (some + 1, some + 3), (65, some)]
+                    {
+                        let gap = |extent: usize| (step + near - (extent * size) as isize).max(0);
+                        let gaps = [(gap(columns), 0), (0, gap(rows)), (gap(columns), gap(rows))];
+                        for gaps in gaps {
+                            case.check(kernels, (rows, columns), gaps, (near > 0, 0), How::Cached);
+                            case.check(kernels, (rows, columns), gaps, (near < 0, 13), How::Cached);
+                        }
+                    }
                 }
             }
         }

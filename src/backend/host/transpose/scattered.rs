@@ -392,7 +392,8 @@ unsafe fn scattered<const SIZE: usize>(
     // Only some processors write around their caches.
     let streams = cfg!(target_arch = "x86_64") && how == How::Streamed;
     let mut at = PerAxis::new();
-    if !streams && (lines || !clash(columns)) {
+    let clashes = || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
+    if !streams && (lines || !clash(columns)) && !clashes() {
         let from = if far { From::Memory } else { From::Caches };
         for index in 0..rows.blocks {
             let block = Block::<SIZE>::of(rows, index, columns, end, from);
@@ -419,6 +420,17 @@ unsafe fn scattered<const SIZE: usize>(
 #[inline(always)]
 fn clash(lines: &[isize]) -> bool {
     lines.len() > 8 && lines[1..=8].iter().filter(|line| *line % CLASHING == 0).count() > FEW_CLASH
+}
+
+/// Whether so many of those that are written at once start about a multiple of four kilobytes apart that they do, and none
+/// of them is whole: `size` is how many lines vectors that take a line have of them.
+#[inline(never)]
+fn clashes_nearly(lines: &[isize], size: usize) -> bool {
+    let near = 16 * size.max(2) as isize;
+    size <= 4
+        && lines.len() > 8
+        && lines[1..=8].iter().filter(|line| **line % CLASH != 0 && off(**line, CLASH) < near).count()
+            > FEW_CLASH
 }
 
 /// # Safety
@@ -1518,22 +1530,33 @@ mod tests {
         assert!(around.copied().all(|byte| byte == 0xa5), "{which}");
     }
 
-    /// Lines a multiple of a kilobyte apart push each other out; of others some may be.
+    /// Lines a multiple of a kilobyte apart push each other out; of others some may be. So do those of narrow elements
+    /// that are about four kilobytes apart.
     #[test]
     fn lines_that_clash() {
         let lines = |step: isize| (0..16).map(|line| line * step).collect::<Vec<_>>();
-        for (step, clashes) in [
-            (512, true),
-            (1024, true),
-            (33 << 10, true),
-            (1536, true),
-            (256, false),
-            (4352, false),
-            (1000, false),
+        for (step, clashes, nearly) in [
+            (512, true, false),
+            (1024, true, false),
+            (33 << 10, true, false),
+            (1536, true, false),
+            (256, false, false),
+            (4352, false, false),
+            (1000, false, false),
+            (4092, false, true),
+            (12304, false, true),
+            (4120, false, false),
         ] {
-            assert_eq!(clash(&lines(step)), clashes, "{step}");
-            assert_eq!(clash(&lines(-step)), clashes, "-{step}");
+            for step in [step, -step] {
+                assert_eq!(clash(&lines(step)), clashes, "{step}");
+                assert_eq!(clashes_nearly(&lines(step), 4), nearly, "{step}");
+                assert!(!clashes_nearly(&lines(step), 8), "{step}");
+            }
         }
+        for (step, size) in [(4097, 1), (4088, 2)] {
+            assert!(clashes_nearly(&lines(step), size) && !clashes_nearly(&lines(step)[..8], size), "{step}");
+        }
+        assert!(!clashes_nearly(&lines(4112), 1));
         assert!(!clash(&lines(1024)[..8]));
     }
 
