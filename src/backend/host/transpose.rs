@@ -410,6 +410,10 @@ impl Matrix {
         if size > 8 || self.rows.min(self.columns) * size < LINE / 2 {
             return false;
         }
+        // Squares that are half as wide have half as many rows on the same sets.
+        if size > 1 && clashes(self, size, LINE / size) && !clashes(self, size, LINE / 2 / size) {
+            return !clashes_in_source(self, size, LINE / size);
+        }
         let is_ragged = |elements: usize| !(elements * size).is_multiple_of(LINE);
         let (rows, columns) = (is_ragged(self.rows), is_ragged(self.columns));
         let is_ragged = match size {
@@ -914,14 +918,13 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
 ) {
     let (n, side) = (16 / SIZE, 16 / SIZE * V::LANES);
     let (rows, columns) = (matrix.rows / side * side, matrix.columns / side * side);
+    // So do those of the destination, if all of its rows are looked at before the next line of each.
+    let is_line_long = SIZE == 8 && side * SIZE == LINE && off(matrix.destination_row, CLASH) <= 8;
     let band = match STREAM {
         true if matrix.columns * SIZE <= NARROW => side,
         true => STREAM_BAND / SIZE,
         // Lines of such rows push each other out of the caches before the next column is looked at.
-        // So do those of the destination, if all of its rows are looked at before the next line of each.
-        false if matrix.source_row % CLASH == 0 && (SIZE != 8 || off(matrix.destination_row, CLASH) > 8) => {
-            side
-        }
+        false if matrix.source_row % CLASH == 0 && !is_line_long => side,
         false => BAND,
     };
     // SAFETY: the pieces are within the matrix.
