@@ -756,6 +756,61 @@ fn streamed_permutations() {
     unsafe { ab_context_release(one) };
 }
 
+/// Rows and columns that lie a multiple of some kilobytes apart, or nearly so, on one side or on both; by one thread and by
+/// all.
+#[test]
+#[cfg(not(miri))]
+fn that_share_sets_of_the_caches() {
+    // Extents of the source, and the order in which the result has its axes.
+    const CASES: [(&[i64], &[usize]); 14] = [
+        (&[64, 64, 64], &[2, 1, 0]),
+        (&[128, 64, 130], &[2, 1, 0]),
+        (&[63, 65, 64], &[2, 1, 0]),
+        (&[32, 32, 32, 32], &[3, 2, 1, 0]),
+        (&[32, 31, 33, 32], &[1, 3, 0, 2]),
+        (&[16, 16, 16, 16, 4], &[4, 3, 2, 1, 0]),
+        (&[1023, 260], &[1, 0]),
+        (&[260, 1023], &[1, 0]),
+        (&[1025, 1024], &[1, 0]),
+        (&[513, 512], &[1, 0]),
+        (&[2047, 130], &[1, 0]),
+        (&[130, 2049], &[1, 0]),
+        (&[4097, 67], &[1, 0]),
+        (&[67, 4096], &[1, 0]),
+    ];
+    let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
+    let mut one = null_mut();
+    // SAFETY: the pointers are to locals.
+    assert_eq!(unsafe { ab_context_create(&one_thread, &mut one, null_mut()) }, AB_OK);
+    let mut random = Random(16);
+    for (index, (extents, order)) in CASES.iter().enumerate() {
+        for size in [1usize, 2, 4, 8, 16].into_iter().skip(index % FEWER).step_by(FEWER) {
+            let elements = extents.iter().product::<i64>() as usize;
+            let dense = |extents: &[i64]| -> Vec<i64> {
+                (0..extents.len()).map(|axis| extents[axis + 1..].iter().product()).collect()
+            };
+            let from = dense(extents);
+            let shape: Vec<i64> = order.iter().map(|axis| extents[*axis]).collect();
+            let bytes = (0..elements * size).map(|_| random.next() as u8).collect();
+            let strides = order.iter().map(|axis| from[*axis]).collect();
+            let source = Side { bytes, strides, byte_offset: 0 };
+            let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
+            for (context, lead) in [(one, 0), (null_mut(), 8 * random.below(9)), (one, random.below(64))] {
+                let room = vec![0xa5; lead + elements * size + 64];
+                let result = Side { bytes: room, strides: dense(&shape), byte_offset: lead };
+                let mut want = result.bytes.clone();
+                pairs(&shape, (&source, size), (&result, size), &mut |source_at, at| {
+                    want[at..at + size].copy_from_slice(&source.bytes[source_at..source_at + size]);
+                });
+                copy(&tensor(&source, &shape, dtype), &tensor(&result, &shape, dtype), context);
+                assert!(result.bytes == want, "{extents:?} of {size} bytes as {order:?} after {lead}");
+            }
+        }
+    }
+    // SAFETY: it is not used any more.
+    unsafe { ab_context_release(one) };
+}
+
 /// Jobs of a megabyte, one right after the other: no thread is woken for the first ones, and others help with those
 /// that follow.
 #[test]

@@ -12,6 +12,10 @@ use crate::layout::Axis;
 /// The most rows, or columns, of a matrix.
 pub const MOST: usize = 768;
 
+/// Bytes of rows that are too short by themselves where each is a multiple of so many bytes from the next.
+const SHORT: i64 = 256;
+const CLASH: i64 = 4096;
+
 /// An index that no axis has.
 const NONE: usize = 63;
 
@@ -240,7 +244,10 @@ pub fn each_matrix(
     start: (i64, i64),
     visit: &mut impl FnMut(i64, i64, &Matrices, bool) -> bool,
 ) -> Option<bool> {
-    if axes[inner].extent.min(axes[near].extent) >= reach.long as i64 {
+    let is_long = axes[inner].extent.min(axes[near].extent) >= reach.long as i64;
+    // A row that pushes the others out of the caches is made longer.
+    let is_short = || axes[inner].extent * axes[near].source < SHORT && axes[near].destination % CLASH == 0;
+    if is_long && !is_short() {
         return None;
     }
     // Blocks are half as long again at most.

@@ -1147,8 +1147,10 @@ const CLASH: isize = 4096;
 const RUNS: usize = 512;
 /// Rows of the destination from the one that such a run is written to, to the one that is asked for.
 const RUNS_AHEAD: isize = 8;
-/// Bytes of a matrix from which on that is worth it.
-const CLASHING_FROM: usize = if cfg!(test) { 4 << 10 } else { 64 << 10 };
+/// Bytes of such a row, and of a matrix, from which on that is worth it; the first where rows of the source clash as well,
+/// unless vectors of few wide elements read and write whole lines.
+const CLASHING_ROW: usize = 256;
+const CLASHING_FROM: [usize; 2] = if cfg!(test) { [4 << 10; 2] } else { [8 << 10, 64 << 10] };
 /// Rows of the source that start at multiples of so many bytes do where they are asked for long before they are read.
 #[cfg(target_arch = "x86_64")]
 const CLASH_SMALL: isize = 1024;
@@ -1199,9 +1201,10 @@ fn clashes(matrix: &Matrix, size: usize, side: usize) -> bool {
             && (off(step, CLASH.min(32 * CLASH / rows)) <= 256 / rows
                 || off(step, 16 * CLASH / rows) <= 64 / rows)
     };
+    let clashes_twice = matrix.source_row % CLASH == 0 && (size <= 4 || side * size < LINE);
     (step % clash == 0 || is_near())
-        && matrix.rows * size >= RUNS
-        && matrix.rows * matrix.columns * size > CLASHING_FROM
+        && matrix.rows * size >= CLASHING_ROW
+        && matrix.rows * matrix.columns * size > CLASHING_FROM[usize::from(!clashes_twice)]
 }
 
 /// Whether lines of the source would be before the next squares, as wide as `side`, have what is left of them.
@@ -1215,7 +1218,7 @@ fn clashes_in_source(matrix: &Matrix, size: usize, side: usize) -> bool {
     size <= 4
         && off(matrix.source_row, clash) <= 4
         && matrix.columns * size >= RUNS
-        && matrix.rows * matrix.columns * size > CLASHING_FROM
+        && matrix.rows * matrix.columns * size > CLASHING_FROM[1]
         && !are_lines()
 }
 

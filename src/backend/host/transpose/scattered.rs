@@ -392,8 +392,10 @@ unsafe fn scattered<const SIZE: usize>(
     // Only some processors write around their caches.
     let streams = cfg!(target_arch = "x86_64") && how == How::Streamed;
     let mut at = PerAxis::new();
-    let clashes = || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
-    if !streams && (lines || !clash(columns)) && !clashes() {
+    // Vectors that are lines write each at once, if it is in a cache by then.
+    let clashes = (far || !lines) && clash(columns);
+    let clashes = clashes || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
+    if !streams && !clashes {
         let from = if far { From::Memory } else { From::Caches };
         for index in 0..rows.blocks {
             let block = Block::<SIZE>::of(rows, index, columns, end, from);
