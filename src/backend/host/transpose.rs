@@ -1145,6 +1145,8 @@ const WIDE: usize = 400;
 const CLASH: isize = 4096;
 /// Bytes of each row of the destination that are put together where such rows clash.
 const RUNS: usize = 512;
+/// Bytes of a matrix up to which what is transposed there is asked for, where the third cache is near.
+const UNASKED: usize = 1 << 20;
 /// Rows of the destination from the one that such a run is written to, to the one that is asked for.
 const RUNS_AHEAD: isize = 8;
 /// Bytes of such a row, and of a matrix, from which on that is worth it; the first where rows of the source clash as well,
@@ -1273,8 +1275,12 @@ fn part_of(left: usize, most: usize) -> usize {
 unsafe fn staged(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool {
     let Some(stage) = Stage::take() else { return false };
     let (strip, block, pitch) = (2 * LINE / size, RUNS / size, RUNS + LINE);
-    // Where the third cache is far, it takes longer than to ask it.
-    let how = if Memory::get() == Memory::Near { How::Cached } else { How::Ahead(2 * LINE as isize) };
+    // More than the second cache holds comes by itself on AMD's.
+    let is_far = matrix.rows * matrix.columns * size > UNASKED;
+    let how = match Memory::get() {
+        Memory::Near if is_far => How::Cached,
+        _ => How::Ahead(2 * LINE as isize),
+    };
     for top in (0..matrix.rows).step_by(block) {
         for column in (0..matrix.columns).step_by(strip) {
             let (rows, columns) = (block.min(matrix.rows - top), strip.min(matrix.columns - column));
