@@ -9,7 +9,7 @@
 //! task runs. Nothing exists before the first job that more than one thread may share.
 
 use std::any::Any;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 #[cfg(unix)]
 use std::ffi::c_void;
 use std::ops::Range;
@@ -76,21 +76,22 @@ pub fn available() -> usize {
     threads
 }
 
-/// The same for jobs in a row, each of which takes little longer than to ask: as it was a moment before `now`.
+/// The same for jobs in a row, each of which takes little longer than to ask: as the calling thread had it a moment ago,
+/// at most 255.
 pub fn available_lately(now: u64) -> usize {
-    const MOMENT: u64 = 100_000;
-    thread_local! {
-        static LAST: Cell<(u64, usize)> = const { Cell::new((0, 0)) };
+    /// Bits of a time that count less than a moment, about a tenth of a millisecond.
+    const MOMENT: u32 = 17;
+    /// What was found last: by whom, in which moment, how many. Not thread-local (`transpose::stage` says why).
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let caller = (super::thread() >> 6) as u32;
+    let key = u64::from(caller) << 24 | now >> MOMENT & 0xff_ffff;
+    let last = LAST.load(Ordering::Relaxed);
+    if last >> 8 == key && last & 0xff > 0 {
+        return (last & 0xff) as usize;
     }
-    LAST.with(|last| {
-        let (asked, threads) = last.get();
-        if threads > 0 && now.wrapping_sub(asked) < MOMENT {
-            return threads;
-        }
-        let threads = available();
-        last.set((now, threads));
-        threads
-    })
+    let threads = available().min(0xff);
+    LAST.store(key << 8 | threads as u64, Ordering::Relaxed);
+    threads
 }
 
 /// Since some time.
@@ -957,6 +958,30 @@ mod tests {
         });
         assert_eq!(restricted.join().unwrap(), 1);
         assert_eq!(available(), all);
+    }
+
+    /// For a moment, and only to who has asked.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn what_a_thread_may_run_on_is_kept_for_a_moment() {
+        const SECOND: u64 = 1_000_000_000;
+        let all = available();
+        thread::spawn(move || {
+            assert_eq!(available_lately(SECOND), all.min(255));
+            // SAFETY: a set of bits, and one within it.
+            let only = unsafe {
+                let mut one: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(affinity::processor() as usize, &mut one);
+                one
+            };
+            assert!(affinity::restrict(&only));
+            assert_eq!(available_lately(2 * SECOND), 1);
+            let other = thread::spawn(|| available_lately(2 * SECOND)).join().unwrap();
+            assert_eq!(other, 1, "as restricted as who made it");
+        })
+        .join()
+        .unwrap();
+        assert_eq!(available_lately(2 * SECOND), all.min(255));
     }
 
     /// In a pool that no other test has jobs in, with one worker.
