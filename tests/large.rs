@@ -91,7 +91,7 @@ fn pairs(shape: &[i64], from: (&Side, usize), to: (&Side, usize), visit: &mut dy
 }
 
 /// How many bytes differ, which are looked for one by one only where any does.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(not(miri))]
 fn wrong(is: &[u8], want: &[u8]) -> usize {
     assert_eq!(is.len(), want.len());
     if is == want { 0 } else { is.iter().zip(want).filter(|(is, want)| is != want).count() }
@@ -669,6 +669,40 @@ fn streamed_rows() {
     }
 }
 
+/// A whole tensor of elements of some bytes, with its axes in another order, to results that start anywhere; in `one`, a context
+/// of one thread, and with all.
+#[cfg(not(miri))]
+fn permutes(random: &mut Random, size: usize, extents: &[i64], order: &[usize], one: *mut ab_context) {
+    let bytes = extents.iter().product::<i64>() as usize * size;
+    let row_major = |extents: &[i64]| -> Vec<i64> {
+        (0..extents.len()).map(|axis| extents[axis + 1..].iter().product()).collect()
+    };
+    let from = row_major(extents);
+    let shape: Vec<i64> = order.iter().map(|axis| extents[*axis]).collect();
+    let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8).collect();
+    let mut elements = noise.repeat(bytes / noise.len() + 1);
+    elements.truncate(bytes);
+    let strides = order.iter().map(|axis| from[*axis]).collect();
+    let source = Side { bytes: elements, strides, byte_offset: 0 };
+    let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
+    let mut want = vec![0; bytes];
+    let first = Side { bytes: Vec::new(), strides: row_major(&shape), byte_offset: 0 };
+    pairs(&shape, (&source, size), (&first, size), &mut |source_at, at| {
+        want[at..at + size].copy_from_slice(&source.bytes[source_at..source_at + size]);
+    });
+    for (context, lead) in [(one, 0), (null_mut(), random.below(64)), (one, 8 + random.below(56))] {
+        let room = vec![0xa5; lead + bytes + 64];
+        let result = Side { bytes: room, strides: row_major(&shape), byte_offset: lead };
+        copy(&tensor(&source, &shape, dtype), &tensor(&result, &shape, dtype), context);
+        let (before, rest) = result.bytes.split_at(lead);
+        let (is, after) = rest.split_at(bytes);
+        let wrong = wrong(is, &want);
+        assert!(wrong == 0, "{extents:?} of {size} bytes as {order:?} after {lead}: {wrong} bytes");
+        let untouched = before.iter().chain(after).all(|byte| *byte == 0xa5);
+        assert!(untouched, "{extents:?} of {size} bytes as {order:?} after {lead}: beside the result");
+    }
+}
+
 /// Copies and permutations of whole tensors to a result that is written around the caches and starts anywhere: rows and
 /// columns that blocks do not divide, more columns than wait for the rest of their lines at a time, more than a buffer
 /// holds, rows a power of two apart; by one thread and by all.
@@ -718,39 +752,9 @@ fn streamed_permutations() {
     assert_eq!(unsafe { ab_context_create(&one_thread, &mut one, null_mut()) }, AB_OK);
     let mut random = Random(14);
     for (size, extents, order) in CASES {
-        let elements = extents.iter().product::<i64>() as usize;
-        assert!(elements * size >= 16 << 20, "{extents:?} of {size} bytes are not written around the caches");
-        let dense = |extents: &[i64]| {
-            let mut strides = vec![1; extents.len()];
-            for axis in (1..extents.len()).rev() {
-                strides[axis - 1] = strides[axis] * extents[axis];
-            }
-            strides
-        };
-        let from = dense(extents);
-        let shape: Vec<i64> = order.iter().map(|axis| extents[*axis]).collect();
-        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8).collect();
-        let mut bytes = noise.repeat(elements * size / noise.len() + 1);
-        bytes.truncate(elements * size);
-        let source = Side { bytes, strides: order.iter().map(|axis| from[*axis]).collect(), byte_offset: 0 };
-        let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
-        let strides = dense(&shape);
-        let dense = Side { bytes: Vec::new(), strides: strides.clone(), byte_offset: 0 };
-        let mut want = vec![0; elements * size];
-        pairs(&shape, (&source, size), (&dense, size), &mut |source_at, at| {
-            want[at..at + size].copy_from_slice(&source.bytes[source_at..source_at + size]);
-        });
-        for (context, lead) in [(one, 0), (null_mut(), random.below(64)), (one, 8 + random.below(56))] {
-            let room = vec![0xa5; lead + elements * size + 64];
-            let result = Side { bytes: room, strides: strides.clone(), byte_offset: lead };
-            copy(&tensor(&source, &shape, dtype), &tensor(&result, &shape, dtype), context);
-            let (before, rest) = result.bytes.split_at(lead);
-            let (is, after) = rest.split_at(want.len());
-            let wrong = wrong(is, &want);
-            assert!(wrong == 0, "{extents:?} of {size} bytes as {order:?} after {lead}: {wrong} bytes");
-            let untouched = before.iter().chain(after).all(|byte| *byte == 0xa5);
-            assert!(untouched, "{extents:?} of {size} bytes as {order:?} after {lead}: beside the result");
-        }
+        let bytes = extents.iter().product::<i64>() as usize * size;
+        assert!(bytes >= 16 << 20, "{extents:?} of {size} bytes are not written around the caches");
+        permutes(&mut random, size, extents, order, one);
     }
     // SAFETY: it is not used any more.
     unsafe { ab_context_release(one) };
@@ -785,26 +789,7 @@ fn that_share_sets_of_the_caches() {
     let mut random = Random(16);
     for (extents, order) in CASES {
         for size in [1usize, 2, 4, 8, 16].into_iter().skip(random.below(FEWER)).step_by(FEWER) {
-            let elements = extents.iter().product::<i64>() as usize;
-            let dense = |extents: &[i64]| -> Vec<i64> {
-                (0..extents.len()).map(|axis| extents[axis + 1..].iter().product()).collect()
-            };
-            let from = dense(extents);
-            let shape: Vec<i64> = order.iter().map(|axis| extents[*axis]).collect();
-            let bytes = (0..elements * size).map(|_| random.next() as u8).collect();
-            let strides = order.iter().map(|axis| from[*axis]).collect();
-            let source = Side { bytes, strides, byte_offset: 0 };
-            let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
-            for (context, lead) in [(one, 0), (null_mut(), 8 * random.below(9)), (one, random.below(64))] {
-                let room = vec![0xa5; lead + elements * size + 64];
-                let result = Side { bytes: room, strides: dense(&shape), byte_offset: lead };
-                let mut want = result.bytes.clone();
-                pairs(&shape, (&source, size), (&result, size), &mut |source_at, at| {
-                    want[at..at + size].copy_from_slice(&source.bytes[source_at..source_at + size]);
-                });
-                copy(&tensor(&source, &shape, dtype), &tensor(&result, &shape, dtype), context);
-                assert!(result.bytes == want, "{extents:?} of {size} bytes as {order:?} after {lead}");
-            }
+            permutes(&mut random, size, extents, order, one);
         }
     }
     // SAFETY: it is not used any more.

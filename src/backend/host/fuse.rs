@@ -6,15 +6,12 @@
 
 use std::mem::MaybeUninit;
 
+use super::transpose::{CLASH, CLASHING_ROW};
 use super::walk::{PerAxis, each_at};
 use crate::layout::Axis;
 
 /// The most rows, or columns, of a matrix.
 pub const MOST: usize = 768;
-
-/// Bytes of rows that are too short by themselves where each is a multiple of so many bytes from the next.
-const SHORT: i64 = 256;
-const CLASH: i64 = 4096;
 
 /// An index that no axis has.
 const NONE: usize = 63;
@@ -246,7 +243,8 @@ pub fn each_matrix(
 ) -> Option<bool> {
     let is_long = axes[inner].extent.min(axes[near].extent) >= reach.long as i64;
     // A row that pushes the others out of the caches is made longer.
-    let is_short = || axes[inner].extent * axes[near].source < SHORT && axes[near].destination % CLASH == 0;
+    let bytes = || axes[inner].extent * axes[near].source;
+    let is_short = || bytes() < CLASHING_ROW as i64 && axes[near].destination % CLASH as i64 == 0;
     if is_long && !is_short() {
         return None;
     }

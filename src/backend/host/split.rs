@@ -50,10 +50,11 @@ pub unsafe fn run(
     let is_large = bytes >= PARALLEL[usize::from(!plain)];
     let (part, most) =
         if is_large { (PART, usize::MAX) } else { (PART_OF_SMALL, (bytes / AWAKE) as usize * 2) };
-    let threads = match &streak {
+    let in_a_row = streak.as_ref().filter(|streak| streak.is_long());
+    let threads = match in_a_row {
         _ if is_large => threads::available(),
-        Some(streak) if streak.is_long() => threads::available_lately(streak.began()),
-        _ => 1,
+        Some(streak) => threads::available_lately(streak.began()),
+        None => 1,
     };
     let threads = if limit == 0 { threads.min(most) } else { threads.min(most).min(limit as usize) };
     if threads < 2 && held == 0 {

@@ -918,13 +918,13 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
 ) {
     let (n, side) = (16 / SIZE, 16 / SIZE * V::LANES);
     let (rows, columns) = (matrix.rows / side * side, matrix.columns / side * side);
-    // So do those of the destination, if all of its rows are looked at before the next line of each.
-    let is_line_long = SIZE == 8 && side * SIZE == LINE && off(matrix.destination_row, CLASH) <= 8;
+    // Rows of the destination that would be lost before their next squares, if all columns came first.
+    let keeps_columns = SIZE == 8 && side * SIZE == LINE && off(matrix.destination_row, CLASH) <= 8;
     let band = match STREAM {
         true if matrix.columns * SIZE <= NARROW => side,
         true => STREAM_BAND / SIZE,
         // Lines of such rows push each other out of the caches before the next column is looked at.
-        false if matrix.source_row % CLASH == 0 && !is_line_long => side,
+        false if matrix.source_row % CLASH == 0 && !keeps_columns => side,
         false => BAND,
     };
     // SAFETY: the pieces are within the matrix.
@@ -1142,7 +1142,7 @@ const STRIPS: (usize, usize) = (128, 64);
 /// Columns from which on that is so for half lines, too.
 const WIDE: usize = 400;
 /// Rows that start at multiples of so many bytes share few sets of the caches.
-const CLASH: isize = 4096;
+pub const CLASH: isize = 4096;
 /// Bytes of each row of the destination that are put together where such rows clash.
 const RUNS: usize = 512;
 /// Bytes of a matrix up to which what is transposed there is asked for, where the third cache is near.
@@ -1151,7 +1151,7 @@ const UNASKED: usize = 1 << 20;
 const RUNS_AHEAD: isize = 8;
 /// Bytes of such a row, and of a matrix, from which on that is worth it; the first where rows of the source clash as well,
 /// unless vectors of few wide elements read and write whole lines.
-const CLASHING_ROW: usize = 256;
+pub const CLASHING_ROW: usize = 256;
 const CLASHING_FROM: [usize; 2] = if cfg!(test) { [4 << 10; 2] } else { [8 << 10, 64 << 10] };
 /// Rows of the source that start at multiples of so many bytes do where they are asked for long before they are read.
 #[cfg(target_arch = "x86_64")]

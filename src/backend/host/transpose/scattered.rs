@@ -424,8 +424,8 @@ fn clash(lines: &[isize]) -> bool {
     lines.len() > 8 && lines[1..=8].iter().filter(|line| *line % CLASHING == 0).count() > FEW_CLASH
 }
 
-/// Whether so many of those that are written at once start about a multiple of four kilobytes apart that they do, and none
-/// of them is whole: `size` is how many lines vectors that take a line have of them.
+/// Whether they do that start about a multiple of four kilobytes apart, so that none is written whole. `size`: of elements, or
+/// twice that where vectors are half a line, for squares of those have half as many lines.
 #[inline(never)]
 fn clashes_nearly(lines: &[isize], size: usize) -> bool {
     let near = 16 * size.max(2) as isize;
