@@ -134,7 +134,8 @@ impl<'a> Cuts<'a> {
         match &self.how {
             How::Boxes { .. } if index == 0 => 0,
             How::Boxes { first, part } => extent.min(first + index * part),
-            How::Moved(_) => index * extent / self.parts,
+            // The caller, who does the first ones, begins before others know of the job.
+            How::Moved(_) => up(index * extent, self.parts),
         }
     }
 
