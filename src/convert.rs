@@ -69,6 +69,7 @@ pub unsafe fn convert(
 ///
 /// # Safety
 /// `view` is as much readable memory as it says.
+#[inline(always)]
 pub unsafe fn copy(
     context: &Context,
     view: &TensorView<'_>,

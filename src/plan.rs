@@ -281,6 +281,7 @@ pub fn refusing(source: &TensorView<'_>, consumers: u32, device: DLDevice, dtype
 }
 
 /// Plans a copy whose result is independent of its source.
+#[inline(always)]
 pub fn copy(source: &TensorView<'_>, options: &ConvertOptions) -> Result<Plan> {
     if options.copy == CopyPolicy::Never {
         return Err(Error::BorrowedSource);
