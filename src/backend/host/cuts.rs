@@ -72,7 +72,7 @@ impl<'a> Cuts<'a> {
         let axis = axes[picked];
         let address = address.wrapping_add_signed(start.1);
         let part = up(axis.extent, wanted);
-        let granule = LINE / gcd(LINE, axis.destination);
+        let granule = LINE / common(axis.destination);
         let begins_line = |step: &i64| (address as i64 + step * axis.destination) % LINE == 0;
         let first = (0..granule.min(axis.extent)).find(begins_line);
         // So does the last part end, before the first one of the next row.
@@ -276,7 +276,7 @@ impl Rows {
     fn of(axes: &[Axis], picked: usize, size: i64, (wanted, threads): (i64, i64)) -> Option<Rows> {
         let mut axis = axes.len() - 1;
         let step = axes[axis].destination;
-        let most = LINE / gcd(LINE, step);
+        let most = LINE / common(step);
         let mut inner = 1;
         while up(most, inner) > axes[axis].extent {
             inner *= axes[axis].extent;
@@ -391,11 +391,9 @@ pub fn up(value: i64, step: i64) -> i64 {
     (value + step - 1) / step
 }
 
-fn gcd(mut a: i64, mut b: i64) -> i64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+/// The largest number that divides both a line and a step, which is above 0.
+fn common(step: i64) -> i64 {
+    LINE.min(step & step.wrapping_neg())
 }
 
 #[cfg(test)]
@@ -466,7 +464,7 @@ mod tests {
             let size = [1, 2, 3, 4, 8, 12, 16][random.below(7) as usize];
             let axes = job(&mut random, size);
             // Where elements begin, somewhere in a line, as far as their size divides one.
-            let unit = gcd(LINE, size);
+            let unit = common(size);
             let place = random.below(LINE / unit) * unit;
             let picked = random.below(axes.len() as i64) as usize;
             let threads = 2 + random.below(7);

@@ -17,7 +17,7 @@ pub const PARALLEL: [i64; 2] = [4 << 20, 2 << 20];
 pub const AWAKE: i64 = 512 << 10;
 /// Bytes of a part: small enough to make up for threads that are not equally fast.
 const PART: i64 = 512 << 10;
-/// The same where a job has few of those.
+/// The same where a job has few of those, unless it is read and written in order.
 const PART_OF_SMALL: i64 = 256 << 10;
 /// Elements of a piece that is worth being read by itself.
 const PIECE: i64 = 64;
@@ -48,8 +48,8 @@ pub unsafe fn run(
     // Who wants no help does not stand in others' way either.
     let mut streak = (limit != 1).then(Streak::begin);
     let is_large = bytes >= PARALLEL[usize::from(!plain)];
-    let (part, most) =
-        if is_large { (PART, usize::MAX) } else { (PART_OF_SMALL, (bytes / AWAKE) as usize * 2) };
+    let part = if is_large || in_order { PART } else { PART_OF_SMALL };
+    let most = if is_large { usize::MAX } else { (bytes / AWAKE) as usize * 2 };
     let in_a_row = streak.as_ref().filter(|streak| streak.is_long());
     let threads = match in_a_row {
         _ if is_large => threads::available(),

@@ -82,7 +82,8 @@ impl Streak<'_> {
     /// Takes notice of others that have helped, for whom the job waited so long at its end.
     pub fn helped(&mut self, waited: Duration) {
         self.before = self.before.map(|_| ENOUGH);
-        self.waited(nanoseconds(), waited);
+        // Who has not waited long need not look at the clock.
+        self.waited(if waited < PATIENCE { 0 } else { nanoseconds() }, waited);
     }
 
     fn waited(&mut self, now: u64, waited: Duration) {

@@ -138,7 +138,7 @@ struct Pool {
     /// Sleeping callers wait here.
     done: Condvar,
     /// Counts jobs that come and jobs that are done, so that threads can spin without the lock. Only
-    /// a hint.
+    /// a hint, which is given once the lock is free: who sees it wants the lock.
     changes: Changes,
 }
 
@@ -161,6 +161,8 @@ struct State {
     called: usize,
     /// Callers that sleep until their job is done.
     waiting: usize,
+    /// A job has come or is done, and whoever has the lock is to say so when it lets go of it.
+    changed: bool,
 }
 
 struct Job {
@@ -259,6 +261,7 @@ impl Pool {
             sleeping: 0,
             called: 0,
             waiting: 0,
+            changed: false,
         };
         Pool {
             state: Mutex::new(state),
@@ -272,59 +275,84 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets go of the lock, and tells others what has changed.
+    fn unlock(&self, mut state: MutexGuard<'_, State>) {
+        let changed = std::mem::take(&mut state.changed);
+        let is_awaited = changed && state.waiting > 0;
+        drop(state);
+        if changed {
+            self.changes.0.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_awaited {
+            self.done.notify_all();
+        }
+    }
+
     fn wake(&self, calls: usize) {
         (0..calls).for_each(|_| self.work.notify_one());
     }
 
     fn run(&'static self, helpers: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Duration {
-        self.hire(helpers);
         // SAFETY: only the lifetime changes. The reference is called by those who took a task of the
         // job; this function takes the job off the list when no task is left and nobody runs one, and
         // returns after that only: from here to there, nothing unwinds.
         let task: Task = unsafe { std::mem::transmute(task) };
         let processor = affinity::processor();
+        let mut shares = Tasks::new(tasks, helpers + 1);
+        let mut next = shares.take(CALLER);
         let mut state = self.lock();
+        if state.workers < helpers {
+            self.unlock(state);
+            self.hire(helpers);
+            state = self.lock();
+        }
         if state.jobs.try_reserve(1).is_err() {
-            drop(state);
+            self.unlock(state);
             (0..tasks).for_each(task);
             return Duration::ZERO;
         }
         state.last_id += 1;
         let id = state.last_id;
-        let mut tasks = Tasks::new(tasks, helpers + 1);
-        let mut next = tasks.take(CALLER);
+        let tasks = shares;
         state.jobs.push(Job { id, task, processor, tasks, helpers: 0, max_helpers: helpers, panic: None });
-        self.changes.0.fetch_add(1, Ordering::Relaxed);
+        state.changed = true;
         let calls = state.call();
-        drop(state);
+        self.unlock(state);
         self.wake(calls);
 
-        while let Some(index) = next {
-            let result = catch_unwind(AssertUnwindSafe(|| task(index)));
+        let state = loop {
+            let result = next.map_or(Ok(()), |index| catch_unwind(AssertUnwindSafe(|| task(index))));
             let mut state = self.lock();
-            next = state.job(id).and_then(|job| {
-                job.panic = job.panic.take().or(result.err());
-                job.tasks.take(CALLER)
-            });
-        }
-        let since = Instant::now();
-        if let Some(panic) = self.finish(id, since) {
+            let Some(job) = state.job(id) else { return Duration::ZERO };
+            job.panic = job.panic.take().or(result.err());
+            next = job.tasks.take(CALLER);
+            if next.is_none() {
+                break state;
+            }
+            self.unlock(state);
+        };
+        let (panic, waited) = self.finish(state, id);
+        if let Some(panic) = panic {
             resume_unwind(panic);
         }
-        since.elapsed()
+        waited
     }
 
-    /// Waits until nobody runs a task of a job, of which none is left, and takes it off the list.
-    fn finish(&self, id: u64, since: Instant) -> Option<Panic> {
-        let mut state = self.lock();
+    /// Waits until nobody runs a task of a job, of which none is left, and takes it off the list. How long that took,
+    /// as of when somebody last looked.
+    fn finish<'a>(&'a self, mut state: MutexGuard<'a, State>, id: u64) -> (Option<Panic>, Duration) {
+        // Nobody looks at a clock who has the lock.
+        let (mut since, mut waited) = (None, Duration::ZERO);
         loop {
-            let position = state.jobs.iter().position(|job| job.id == id)?;
-            if state.jobs[position].helpers == 0 {
-                return state.jobs.swap_remove(position).panic;
+            let done = state.jobs.iter().position(|job| job.id == id && job.helpers == 0);
+            if let Some(done) = done {
+                let panic = state.jobs.swap_remove(done).panic;
+                self.unlock(state);
+                return (panic, waited);
             }
-            if since.elapsed() < PATIENCE {
+            if waited < PATIENCE {
                 state = self.spin(state, || {
-                    let waited = since.elapsed();
+                    waited = since.get_or_insert_with(Instant::now).elapsed();
                     // Who helps may have no other processor to go on.
                     if waited > SPIN {
                         thread::yield_now();
@@ -335,14 +363,20 @@ impl Pool {
                 state.waiting += 1;
                 state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.waiting -= 1;
+                waited = since.map_or(waited, |since| since.elapsed());
             }
         }
     }
 
     /// Lets the lock go until something has changed, or for as long as `goes_on` says.
-    fn spin<'a>(&'a self, state: MutexGuard<'a, State>, goes_on: impl Fn() -> bool) -> MutexGuard<'a, State> {
-        let seen = self.changes.0.load(Ordering::Relaxed);
-        drop(state);
+    fn spin<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> MutexGuard<'a, State> {
+        // What this thread tells others it knows itself.
+        let seen = self.changes.0.load(Ordering::Relaxed).wrapping_add(state.changed.into());
+        self.unlock(state);
         while self.changes.0.load(Ordering::Relaxed) == seen && goes_on() {
             std::hint::spin_loop();
         }
@@ -357,7 +391,7 @@ impl Pool {
             return;
         }
         state.workers += 1;
-        drop(state);
+        self.unlock(state);
         if !without_signals(|| start_worker(wanted)) {
             self.lock().workers -= 1;
         }
@@ -370,19 +404,14 @@ impl Pool {
         Picked { id, task, index, .. }: Picked,
     ) -> MutexGuard<'a, State> {
         let calls = state.call();
-        drop(state);
+        self.unlock(state);
         self.wake(calls);
         let result = catch_unwind(AssertUnwindSafe(|| task(index)));
         let mut state = self.lock();
         if let Some(job) = state.job(id) {
             job.panic = job.panic.take().or(result.err());
             job.helpers -= 1;
-            if job.helpers == 0 && job.tasks.left == 0 {
-                self.changes.0.fetch_add(1, Ordering::Relaxed);
-                if state.waiting > 0 {
-                    self.done.notify_all();
-                }
-            }
+            state.changed |= job.helpers == 0 && job.tasks.left == 0;
         }
         state
     }
@@ -406,13 +435,14 @@ impl Pool {
         }
         // A job that has come meanwhile has counted on this thread.
         let calls = state.call();
-        drop(state);
+        self.unlock(state);
         self.wake(calls);
     }
 
     /// What a worker does all its life.
     fn work(&self) -> ! {
-        let mut since = Instant::now();
+        // Since when it looks for work, if it does, and whether that is long.
+        let (mut since, mut is_late) = (None, false);
         // Where the caller of its last job was.
         let mut last = None;
         let mut state = self.move_away();
@@ -422,13 +452,16 @@ impl Pool {
             if let Some(picked) = state.pick(number) {
                 last = Some(picked.processor);
                 state = self.perform(state, picked);
-                since = Instant::now();
-            } else if since.elapsed() < SPIN {
+                (since, is_late) = (None, false);
+            } else if !is_late {
                 state.spinning += 1;
-                state = self.spin(state, || since.elapsed() < SPIN);
+                state = self.spin(state, || {
+                    is_late = since.get_or_insert_with(Instant::now).elapsed() >= SPIN;
+                    !is_late
+                });
                 state.spinning -= 1;
             } else {
-                drop(state);
+                self.unlock(state);
                 let off = last.and_then(Off::processor);
                 state = self.lock();
                 // Nothing has come meanwhile.
@@ -438,11 +471,11 @@ impl Pool {
                     state = self.work.wait_while(state, asleep).unwrap_or_else(PoisonError::into_inner);
                     state.called -= 1;
                 }
-                drop(state);
+                self.unlock(state);
                 drop(off);
                 state = self.move_away();
                 // What it was called for may be done, and the next job about to come.
-                since = Instant::now();
+                (since, is_late) = (None, false);
             }
         }
     }
@@ -454,7 +487,7 @@ impl Pool {
         if here < 0 || state.jobs.iter().all(|job| job.processor != here) {
             return state;
         }
-        drop(state);
+        self.unlock(state);
         drop(Off::processor(here));
         self.lock()
     }

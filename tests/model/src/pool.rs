@@ -2,11 +2,13 @@
 //! wait and atomic who goes on, tens of thousands of times in different orders. A lost wake-up shows as a
 //! deadlock, a task that runs twice or not at all as a wrong count.
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
 
 use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use shuttle::sync::{Mutex, MutexGuard};
+use shuttle::thread;
 
 use super::executions;
 use affinity::Off;

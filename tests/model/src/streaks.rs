@@ -9,6 +9,7 @@ use shuttle::thread;
 use super::executions;
 
 const SPIN: Duration = Duration::from_micros(20);
+const PATIENCE: Duration = Duration::from_micros(200);
 
 /// Later each time.
 fn nanoseconds() -> u64 {
