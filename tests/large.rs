@@ -254,6 +254,58 @@ fn casts() {
     unsafe { ab_context_release(context) };
 }
 
+/// A number of up to 100 as an element of a dtype.
+fn number(value: usize, dtype: &str) -> Vec<u8> {
+    match dtype {
+        "uint8" => vec![value as u8],
+        "int16" => (value as i16).to_ne_bytes().to_vec(),
+        "float32" => (value as f32).to_ne_bytes().to_vec(),
+        "float64" => (value as f64).to_ne_bytes().to_vec(),
+        "complex64" => [value as f32, 0.0].into_iter().flat_map(f32::to_ne_bytes).collect(),
+        _ => unreachable!("{dtype}"),
+    }
+}
+
+/// Casts of tensors with many short axes, which lie in any order on either side: small ones, and some that are too large
+/// for one piece, or for the caches.
+#[test]
+fn casts_of_short_axes() {
+    const DTYPES: [&str; 5] = ["uint8", "int16", "float32", "float64", "complex64"];
+    let mut random = Random(23);
+    let cases = if cfg!(miri) { 3 } else { 400 };
+    for case in 0..cases {
+        let (from, to) = (DTYPES[random.below(4)], DTYPES[random.below(5)]);
+        let (from_size, to_size) = (number(0, from).len(), number(0, to).len());
+        let ndim = 2 + random.below(5);
+        let longest = if cfg!(miri) { 4 } else { 9 };
+        let mut shape: Vec<i64> = (0..ndim).map(|_| 1 + random.below(longest) as i64).collect();
+        let all = shape.iter().product::<i64>();
+        let most = if cfg!(miri) { 300 } else { [3000, 60_000, 60_000, 6_000_000][random.below(4)] };
+        if case % 20 == 0 || most < 1_000_000 {
+            // One of them is long.
+            shape[random.below(ndim)] *= 1 + random.below((most / all).max(1) as usize) as i64;
+        }
+        let mut source = side(&mut random, &shape, from_size);
+        let result = side(&mut random, &shape, to_size);
+        let mut want = result.bytes.clone();
+        let mut number_of = 0;
+        let mut places = Vec::new();
+        pairs(&shape, (&source, from_size), (&result, to_size), &mut |from, to| places.push((from, to)));
+        for (at, to_at) in places {
+            number_of = (number_of + 37) % 101;
+            source.bytes[at..at + from_size].copy_from_slice(&number(number_of, from));
+            want[to_at..to_at + to_size].copy_from_slice(&number(number_of, to));
+        }
+        copy(
+            &tensor(&source, &shape, from.parse().unwrap()),
+            &tensor(&result, &shape, to.parse().unwrap()),
+            null_mut(),
+        );
+        let (from_strides, to_strides) = (&source.strides, &result.strides);
+        assert!(result.bytes == want, "{from} to {to} of {shape:?}, {from_strides:?} to {to_strides:?}");
+    }
+}
+
 /// Transposed casts of results that are written around the caches, whose rows are as long as blocks are, or a little
 /// longer, and start anywhere in a line.
 #[test]
@@ -843,7 +895,7 @@ fn jobs_in_a_row() {
 
 #[test]
 fn every_instruction_set() {
-    let all = ["moves", "casts", "in_the_caches"];
+    let all = ["moves", "casts", "casts_of_short_axes", "in_the_caches"];
     // These read and write in another order with AVX2, as processors like it that have no more.
     let around: &[&str] = &["streamed_permutations", "streamed_rows", "streamed_steps", "streamed_casts"];
     let lesser: &[(&str, &[&str])] = if cfg!(target_arch = "x86_64") {

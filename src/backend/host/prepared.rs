@@ -12,7 +12,7 @@ use crate::backend::job::{Transfer, Work};
 use crate::layout::Axis;
 
 /// The most axes of such a job.
-const MOST_AXES: usize = 10;
+pub const MOST_AXES: usize = 10;
 /// The most rows and columns together of matrices whose places are kept: blocks have about 512 of either at most.
 const MOST_LINES: usize = 1024;
 
@@ -24,7 +24,7 @@ pub struct Prepared {
 }
 
 /// What a call has elsewhere. Only what it has is written: most have little of it.
-struct Room {
+pub struct Room {
     axes: [MaybeUninit<Axis>; MOST_AXES],
     /// Where its rows start, then where its columns do.
     lines: [MaybeUninit<isize>; MOST_LINES],
@@ -41,7 +41,7 @@ enum What {
 
 /// What a walk came to: a [`Call`] without what lies elsewhere, of which it has so many.
 #[derive(Clone, Copy)]
-enum Kept {
+pub enum Kept {
     /// More than one call.
     Walk {
         start: (i64, i64),
@@ -152,11 +152,15 @@ impl Prepared {
 }
 
 impl Room {
-    /// Walks a job, and says what it comes to.
+    pub fn new() -> Room {
+        Room { axes: [MaybeUninit::uninit(); MOST_AXES], lines: [MaybeUninit::uninit(); MOST_LINES] }
+    }
+
+    /// Walks a job of [`MOST_AXES`] at most, and says what it comes to.
     ///
     /// # Safety
     /// As [`walk::walk`].
-    unsafe fn walk(&mut self, axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> Kept {
+    pub unsafe fn walk(&mut self, axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> Kept {
         let mut kept = None;
         // SAFETY: the caller's.
         unsafe { walk::walk_showing(axes, start, kernel, &mut |call| kept = self.keep(call)) };
@@ -201,7 +205,7 @@ impl Kept {
     /// # Safety
     /// As [`Call::run`]; the room is that which it was kept in.
     #[inline(always)]
-    unsafe fn run(&self, kernel: &impl Kernel, room: &Room) {
+    pub unsafe fn run(&self, kernel: &impl Kernel, room: &Room) {
         // SAFETY: the caller's; so many were written.
         unsafe {
             let of = |axes: usize| room.axes[..axes].assume_init_ref();

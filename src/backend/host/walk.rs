@@ -144,6 +144,15 @@ pub trait Kernel: Sync + Sized {
         unreachable!("shuffles() says no")
     }
 
+    /// Does a job in pieces, where that is better than by rows and matrices: where those are short. `near` is the axis that is
+    /// innermost in the source, if it is not the last one. None: they are not, and nothing was done.
+    ///
+    /// # Safety
+    /// As [`walk`].
+    unsafe fn in_pieces(&self, _axes: &[Axis], _near: Option<usize>, _start: (i64, i64)) -> Option<bool> {
+        None
+    }
+
     /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which that one is innermost in the destination;
     /// the first of them that it has.
     fn scatters(&self, _axes: usize, _inner: &Axis) -> &'static [Reach] {
@@ -274,7 +283,7 @@ unsafe fn visit_all(
                 && rest[near].source.abs() == from_step =>
         {
             let mut columns = rest[near];
-            let mut start = start;
+            let (original, mut start) = (start, start);
             if columns.source < 0 {
                 start.0 += (columns.extent - 1) * columns.source;
                 start.1 += (columns.extent - 1) * columns.destination;
@@ -296,6 +305,10 @@ unsafe fn visit_all(
                         unsafe { kernel.batch((from, inner.source), to, sides, count, batch.source) }
                     });
                 }
+            }
+            // SAFETY: as the caller says.
+            if let Some(kept) = unsafe { kernel.in_pieces(axes, Some(near), original) } {
+                return kept;
             }
             for reach in kernel.scatters(axes.len(), inner) {
                 let mut flipped = PerAxis::new();
@@ -335,7 +348,12 @@ unsafe fn visit_all(
             })
         }
         // SAFETY: as the caller says.
-        _ => unsafe { in_rows(axes, near, start, kernel, show) },
+        _ => unsafe {
+            match kernel.in_pieces(axes, near, start) {
+                Some(kept) => kept,
+                None => in_rows(axes, near, start, kernel, show),
+            }
+        },
     }
 }
 
