@@ -817,7 +817,6 @@ fn streamed_permutations() {
 #[test]
 #[cfg(not(miri))]
 fn that_share_sets_of_the_caches() {
-    // Extents of the source, and the order in which the result has its axes.
     const CASES: [(&[i64], &[usize]); 14] = [
         (&[64, 64, 64], &[2, 1, 0]),
         (&[128, 64, 130], &[2, 1, 0]),
@@ -834,12 +833,42 @@ fn that_share_sets_of_the_caches() {
         (&[4097, 67], &[1, 0]),
         (&[67, 4096], &[1, 0]),
     ];
+    permute_all(&CASES, 16);
+}
+
+/// Short axes whose elements stay within a line or two, groups of which change places, alone and in more pieces than one; and
+/// few long rows that are interleaved; of some bytes, and of many.
+#[test]
+#[cfg(not(miri))]
+fn of_short_axes() {
+    const CASES: [(&[i64], &[usize]); 14] = [
+        (&[73, 2, 5, 4, 3], &[1, 2, 0, 4, 3]),
+        (&[73, 21, 5, 2, 2, 2], &[1, 2, 0, 5, 4, 3]),
+        (&[1000, 3, 4, 8], &[1, 0, 3, 2]),
+        (&[333, 257, 3, 3], &[1, 0, 3, 2]),
+        (&[40, 30, 20, 4, 7], &[2, 1, 0, 4, 3]),
+        (&[700, 200, 5, 4], &[1, 0, 3, 2]),
+        (&[2, 94, 64, 32], &[2, 1, 3, 0]),
+        (&[3, 30, 20, 300], &[2, 1, 3, 0]),
+        (&[4, 300, 20, 150], &[2, 1, 3, 0]),
+        (&[2, 8, 20, 8, 584], &[1, 3, 2, 4, 0]),
+        (&[3, 75, 51, 32, 45], &[1, 3, 2, 0, 4]),
+        (&[7, 31, 33, 17, 15], &[3, 1, 2, 0, 4]),
+        (&[22, 5, 13, 25, 18, 5], &[4, 3, 0, 1, 5, 2]),
+        (&[8, 6, 4, 64, 4], &[0, 2, 3, 1, 4]),
+    ];
+    permute_all(&CASES, 29);
+}
+
+/// Extents of the source, and the order in which the result has its axes, of elements of some sizes each.
+#[cfg(not(miri))]
+fn permute_all(cases: &[(&[i64], &[usize])], seed: u64) {
     let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
     let mut one = null_mut();
     // SAFETY: the pointers are to locals.
     assert_eq!(unsafe { ab_context_create(&one_thread, &mut one, null_mut()) }, AB_OK);
-    let mut random = Random(16);
-    for (extents, order) in CASES {
+    let mut random = Random(seed);
+    for (extents, order) in cases {
         for size in [1usize, 2, 4, 8, 16].into_iter().skip(random.below(FEWER)).step_by(FEWER) {
             permutes(&mut random, size, extents, order, one);
         }
@@ -897,7 +926,8 @@ fn jobs_in_a_row() {
 fn every_instruction_set() {
     let all = ["moves", "casts", "casts_of_short_axes", "in_the_caches"];
     // These read and write in another order with AVX2, as processors like it that have no more.
-    let around: &[&str] = &["streamed_permutations", "streamed_rows", "streamed_steps", "streamed_casts"];
+    let around: &[&str] =
+        &["streamed_permutations", "streamed_rows", "streamed_steps", "streamed_casts", "of_short_axes"];
     let lesser: &[(&str, &[&str])] = if cfg!(target_arch = "x86_64") {
         &[("baseline", &[]), ("avx2", around)]
     } else {

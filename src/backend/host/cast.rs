@@ -2,7 +2,6 @@
 //! go through float32, which holds each of them exactly; complex numbers are pairs of reals.
 
 mod kernel;
-mod pieces;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -4,8 +4,10 @@ use super::bits;
 use super::copy::{self, CopyFn, Steps};
 use super::fuse::{Matrices, Reach};
 use super::isa::Isa;
+use super::pieces;
+use super::prepared::MOST_AXES;
 use super::shuffle::Shuffle;
-use super::stream::{self, LONG_ROW, Memory};
+use super::stream::{self, LINE, LONG_ROW, Memory};
 use super::transpose::{self, Batch, How, Matrix, Scattered, ScatteredFn, TransposeFn};
 use super::walk::Kernel;
 use crate::layout::Axis;
@@ -347,6 +349,25 @@ impl Kernel for Move {
         true
     }
 
+    fn in_pieces(&self, axes: &[Axis], near: Option<usize>) -> Option<pieces::Order> {
+        let has_both = self.copy.is_some() && self.transpose.is_some() && axes.len() <= MOST_AXES;
+        let (inner, size) = (axes.last().filter(|_| has_both)?, self.size as i64);
+        if near.is_some_and(|near| pieces::are_apart(axes, near, size)) {
+            return Some(pieces::Order::Source);
+        }
+        // Memory takes whole lines.
+        let are_short = inner.source == size && inner.extent * size < LINE as i64;
+        (self.how == How::Streamed && are_short).then_some(pieces::Order::Destination)
+    }
+
+    fn sides(&self) -> Sides {
+        self.sides
+    }
+
+    fn reading(&self, source: *const u8) -> Move {
+        Move { sides: Sides { source, ..self.sides }, ..*self }
+    }
+
     fn scatters(&self, axes: usize, inner: &Axis) -> &'static [Reach] {
         // A matrix by itself that stays in the caches is best as it is.
         if self.scattered.is_none() || axes == 2 && self.how != How::Streamed {
@@ -390,6 +411,14 @@ impl Kernel for MoveBits {
 
     fn elsewhere(&self, destination: *mut u8) -> MoveBits {
         MoveBits { sides: Sides { destination, ..self.sides }, ..*self }
+    }
+
+    fn sides(&self) -> Sides {
+        self.sides
+    }
+
+    fn reading(&self, source: *const u8) -> MoveBits {
+        MoveBits { sides: Sides { source, ..self.sides }, ..*self }
     }
 
     unsafe fn row(&self, mut from: (i64, i64), mut to: (i64, i64), mut n: usize) -> bool {

@@ -25,6 +25,34 @@ pub struct Group {
 }
 
 impl Group {
+    /// How many axes are around the innermost ones of a job whose elements lie within a group on both sides, where groups follow
+    /// one another in the destination, but not in the source.
+    pub fn apart(isa: Isa, axes: &[Axis], (from, to): (i64, i64)) -> Option<usize> {
+        let most = match isa {
+            Isa::Avx512 => MOST,
+            Isa::Avx2 | Isa::Neon => LANE,
+            _ => return None,
+        };
+        let (mut elements, mut reach) = (1, 0);
+        for (around, axis) in axes.iter().enumerate().rev() {
+            if axis.destination != elements * to || axis.source < 0 {
+                return None;
+            }
+            elements *= axis.extent;
+            if elements * from > most as i64 {
+                return None;
+            }
+            reach += (axis.extent - 1) * axis.source;
+            let is_moved = || axes[around..].iter().any(|axis| axis.source * to != axis.destination * from);
+            if elements > 1 && reach == (elements - 1) * from && is_moved() {
+                let next = axes[..around].last()?;
+                let follows = |step: i64, size: i64| step == elements * size;
+                return (follows(next.destination, to) && !follows(next.source, from)).then_some(around);
+            }
+        }
+        None
+    }
+
     /// Those of a job with such steps between elements that follow each other.
     pub fn of(isa: Isa, axes: &[Axis], (from, to): (i64, i64)) -> Option<Group> {
         let most = match isa {

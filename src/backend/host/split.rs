@@ -140,6 +140,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::super::cuts::LINE;
+    use super::super::kernel::Sides;
     use super::*;
 
     /// Notes what it is asked to do.
@@ -169,6 +170,14 @@ mod tests {
             let twice = if self.is_elsewhere { 1 } else { 2 };
             self.heads.fetch_add(twice * n, Ordering::Relaxed);
             true
+        }
+
+        fn sides(&self) -> Sides {
+            Sides { source: std::ptr::null(), destination: std::ptr::null_mut() }
+        }
+
+        fn reading(&self, _source: *const u8) -> Notes {
+            self.elsewhere(std::ptr::null_mut())
         }
 
         fn elsewhere(&self, _destination: *mut u8) -> Notes {

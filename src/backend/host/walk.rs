@@ -5,6 +5,9 @@ use std::ops::{Deref, DerefMut};
 
 use super::fuse::{self, Matrices, Reach};
 use super::isa::Isa;
+use super::kernel::Sides;
+use super::pieces;
+use super::prepared::MOST_AXES;
 use super::shuffle::{Group, Shuffle};
 use super::stream;
 use crate::layout::{Axis, MAX_NDIM};
@@ -144,14 +147,17 @@ pub trait Kernel: Sync + Sized {
         unreachable!("shuffles() says no")
     }
 
-    /// Does a job in pieces, where that is better than by rows and matrices: where those are short. `near` is the axis that is
-    /// innermost in the source, if it is not the last one. None: they are not, and nothing was done.
-    ///
-    /// # Safety
-    /// As [`walk`].
-    unsafe fn in_pieces(&self, _axes: &[Axis], _near: Option<usize>, _start: (i64, i64)) -> Option<bool> {
+    /// How to do a job in pieces, if that is better than by rows and matrices: where those are short. `near` is the axis
+    /// that is innermost in the source, if it is not the last one.
+    fn in_pieces(&self, _axes: &[Axis], _near: Option<usize>) -> Option<pieces::Order> {
         None
     }
+
+    /// Where it reads and writes.
+    fn sides(&self) -> Sides;
+
+    /// The same kernel of what lies elsewhere.
+    fn reading(&self, source: *const u8) -> Self;
 
     /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which that one is innermost in the destination;
     /// the first of them that it has.
@@ -269,6 +275,14 @@ unsafe fn visit_all(
             unsafe { kernel.shuffled(from + group.lowest, to, along.extent as usize, &shuffle) }
         });
     }
+    if kernel.shuffles()
+        && axes.len() <= MOST_AXES
+        && let Some(around) = Group::apart(Isa::get(), axes, kernel.steps())
+        && axes.iter().fold(1, |all: i64, axis| all.saturating_mul(axis.extent)) >= pieces::MANY
+    {
+        // SAFETY: as the caller says.
+        return unsafe { pieces::run(pieces::Order::Groups(around), axes, start, kernel) };
+    }
     // The axis that is innermost in the source, if it is another one.
     let (mut near, mut least) = (None, inner.source.unsigned_abs());
     for (index, axis) in rest.iter().enumerate().rev() {
@@ -306,11 +320,12 @@ unsafe fn visit_all(
                     });
                 }
             }
-            // SAFETY: as the caller says.
-            if let Some(kept) = unsafe { kernel.in_pieces(axes, Some(near), original) } {
-                return kept;
-            }
-            for reach in kernel.scatters(axes.len(), inner) {
+            // A few long rows whose columns follow each other make whole lines by themselves.
+            let follow = columns.destination == inner.extent * to_step;
+            let long = if inner.extent <= 2 && columns.extent >= 16 { LONG_FLAT / 4 } else { LONG_FLAT };
+            let is_flat = follow && inner.extent <= FLAT && columns.extent * from_step >= long;
+            let reaches = if is_flat { &[] } else { kernel.scatters(axes.len(), inner) };
+            for reach in reaches {
                 let mut flipped = PerAxis::new();
                 let axes = if columns == rest[near] {
                     axes
@@ -333,6 +348,10 @@ unsafe fn visit_all(
                     return kept;
                 }
             }
+            if let Some(order) = kernel.in_pieces(axes, Some(near)) {
+                // SAFETY: as the caller says.
+                return unsafe { pieces::run(order, axes, original, kernel) };
+            }
             if rest.len() == 1 {
                 let (from, to) = ((start.0, inner.source), (start.1, columns.destination));
                 return only(Call::Matrix { from, to, rows: height, columns: width });
@@ -349,14 +368,17 @@ unsafe fn visit_all(
         }
         // SAFETY: as the caller says.
         _ => unsafe {
-            match kernel.in_pieces(axes, near, start) {
-                Some(kept) => kept,
+            match kernel.in_pieces(axes, near) {
+                Some(order) => pieces::run(order, axes, start, kernel),
                 None => in_rows(axes, near, start, kernel, show),
             }
         },
     }
 }
 
+/// The most rows of a matrix, and bytes of each, that is not put together with others.
+const FLAT: i64 = 4;
+const LONG_FLAT: i64 = 256;
 /// Elements of a block along the axis that rows run along.
 const ROW_BLOCK: i64 = 64;
 /// What a block takes of each line across its rows, in bytes.
@@ -457,6 +479,11 @@ impl<T: Copy> PerAxis<T> {
 
     pub fn clear(&mut self) {
         self.len = 0;
+    }
+
+    /// Keeps so many at most.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
     }
 
     pub fn push(&mut self, item: T) {

@@ -1,11 +1,12 @@
 //! Casts of the elements of a job: rows, and casts fused with a transpose.
 
-use super::{CHUNK, Caster, pieces};
+use super::{CHUNK, Caster};
 use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
 use crate::backend::host::fuse::{Matrices, Reach};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
+use crate::backend::host::pieces;
 use crate::backend::host::prepared::MOST_AXES;
 use crate::backend::host::shuffle::{self, Shuffle};
 use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, Memory};
@@ -60,11 +61,6 @@ impl CastKernel {
             streams,
             runs: streams && (Memory::get() != Memory::Near || destination_size != source_size),
         }
-    }
-
-    /// The same of what lies elsewhere.
-    pub(super) fn reading(&self, source: *const u8) -> CastKernel {
-        CastKernel { sides: Sides { source, ..self.sides }, ..*self }
     }
 
     /// Reads elements to where they follow each other.
@@ -373,23 +369,30 @@ impl Kernel for CastKernel {
         }
     }
 
-    unsafe fn in_pieces(&self, axes: &[Axis], near: Option<usize>, start: (i64, i64)) -> Option<bool> {
+    fn in_pieces(&self, axes: &[Axis], near: Option<usize>) -> Option<pieces::Order> {
         if self.from_bits.is_some() || self.to_bits.is_some() || axes.len() > MOST_AXES {
             return None;
         }
-        let inner = axes.last()?;
+        let (inner, steps) = (axes.last()?, self.steps());
         let is_short = match near {
-            Some(near)
-                if axes[near].source.abs() == self.steps().0 && inner.destination == self.steps().1 =>
-            {
+            Some(near) if (axes[near].source.abs(), inner.destination) == steps => {
                 inner.extent.min(axes[near].extent) < SHORT_SIDE && inner.extent * axes[near].extent < SMALL
             }
             // Memory takes whole lines.
-            _ if self.streams => inner.extent * self.steps().1 < LINE as i64,
+            _ if self.streams => inner.extent < FEW || inner.extent * steps.1 < LINE as i64,
             _ => inner.extent < SHORT_ROW,
         };
-        // SAFETY: the caller's.
-        is_short.then(|| unsafe { pieces::run(self, axes, start) })
+        let crosses = || near.is_some_and(|near| pieces::are_apart(axes, near, steps.0));
+        let order = if is_short { Some(pieces::Order::Destination) } else { None };
+        order.or_else(|| crosses().then_some(pieces::Order::Source))
+    }
+
+    fn sides(&self) -> Sides {
+        self.sides
+    }
+
+    fn reading(&self, source: *const u8) -> CastKernel {
+        CastKernel { sides: Sides { source, ..self.sides }, ..*self }
     }
 
     fn shuffles(&self) -> bool {
@@ -420,6 +423,7 @@ impl Kernel for CastKernel {
 
 /// Elements of a row below which pieces are better, and of the shorter side of a matrix, unless it has many.
 const SHORT_ROW: i64 = 128;
+const FEW: i64 = 16;
 const SHORT_SIDE: i64 = 24;
 const SMALL: i64 = 1024;
 

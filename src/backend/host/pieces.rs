@@ -1,0 +1,240 @@
+//! Jobs in pieces that are put together in a buffer first, which the first cache holds: what has short rows on both sides, as
+//! tensors with many short axes have, and what is neither read nor written in order.
+
+use std::cmp::Reverse;
+
+use super::cuts::up;
+use super::kernel::{Move, Sides};
+use super::larger_elements;
+use super::prepared::{Kept, MOST_AXES, Room};
+use super::stream::{Buffer, LINE};
+use super::walk::{Kernel, PerAxis, each, each_at, walk};
+use crate::layout::Axis;
+
+/// How pieces lie in the buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As in the destination, so that the rest is long rows.
+    Destination,
+    /// As in the source, so that the rest may be transposed.
+    Source,
+    /// As in the destination but for the innermost axes, those from that one on, which lie as in the source: the rest are
+    /// elements that change places within groups.
+    Groups(usize),
+}
+
+/// Bytes of a piece, of the larger elements: the first cache holds it beside what is read and written.
+const PIECE: usize = 16 << 10;
+/// Elements of a job from which on it is worth being put together: of fewer that takes as long as it saves.
+pub const MANY: i64 = 2048;
+/// Elements of a row that are worth a cast of their own.
+const ROW: i64 = 128;
+/// Bytes of a run of the source that are worth reading by themselves.
+const RUN: i64 = 128;
+
+/// Whether a source whose axis `near` is innermost there, and not in the destination, is better put together first: where
+/// its elements are some apart, but still some to a line, those are picked by vectors, and then transposed.
+pub fn are_apart(axes: &[Axis], near: usize, size: i64) -> bool {
+    let (rows, columns) = (axes[axes.len() - 1].extent, axes[near].extent);
+    let apart = axes[near].source.abs();
+    // Every third one takes as long by vectors as by itself.
+    let are_picked = apart > size && apart <= LINE as i64 / 2 && apart != 3 * size;
+    let is_wide = rows >= 8 && columns >= (32 / size).max(2 * size);
+    are_picked && is_wide && axes.iter().fold(1, |all: i64, axis| all.saturating_mul(axis.extent)) >= MANY
+}
+
+/// How many steps of each axis a piece has.
+struct Blocks {
+    steps: PerAxis<i64>,
+    /// Elements that there is still room for.
+    room: i64,
+}
+
+impl Blocks {
+    fn of(axes: &[Axis], (from, to): (i64, i64)) -> Blocks {
+        let mut blocks = Blocks { steps: PerAxis::new(), room: PIECE as i64 / from.max(to) };
+        axes.iter().for_each(|_| blocks.steps.push(1));
+        let all = blocks.room;
+        blocks.take_rows(axes, ROW.min(all));
+        // What follows in the source.
+        let (mut reach, mut run) = (from, 1);
+        while run * from < RUN {
+            let goes_on = |index: &usize| (reach..=4 * reach).contains(&axes[*index].source.abs());
+            let nearest = (0..axes.len()).filter(goes_on).min_by_key(|index| axes[*index].source.abs());
+            let Some(next) = nearest else { break };
+            blocks.take(axes, next, up(RUN, run * from));
+            run *= blocks.steps[next];
+            reach = axes[next].source.abs() * axes[next].extent;
+            if blocks.steps[next] < axes[next].extent {
+                break;
+            }
+        }
+        blocks.take_rows(axes, all);
+        blocks
+    }
+
+    /// Takes so many steps of an axis, or about as many, as far as there is room.
+    fn take(&mut self, axes: &[Axis], index: usize, most: i64) {
+        let (extent, before) = (axes[index].extent, self.steps[index]);
+        let most = most.min(self.room * before).min(extent);
+        if most > before {
+            // As many in each piece.
+            let steps = up(extent, up(extent, most));
+            self.room = self.room * before / steps;
+            self.steps[index] = steps;
+        }
+    }
+
+    /// Makes rows of the destination longer, up to so many elements.
+    fn take_rows(&mut self, axes: &[Axis], wanted: i64) {
+        let mut row = 1;
+        for index in (0..axes.len()).rev() {
+            if row >= wanted {
+                return;
+            }
+            self.take(axes, index, up(wanted, row));
+            row *= self.steps[index];
+            if self.steps[index] < axes[index].extent {
+                return;
+            }
+        }
+    }
+}
+
+/// A piece of a job.
+struct Piece {
+    /// Where it begins.
+    from: i64,
+    to: i64,
+    axes: PerAxis<Axis>,
+    elements: i64,
+    /// Whether it has as many steps of each axis as most have.
+    is_whole: bool,
+}
+
+impl Piece {
+    fn new() -> Piece {
+        Piece { from: 0, to: 0, axes: PerAxis::new(), elements: 0, is_whole: false }
+    }
+
+    fn set(&mut self, (from, to): (i64, i64), axes: &[Axis], blocks: &Blocks, at: &[i64]) {
+        (self.from, self.to, self.elements, self.is_whole) = (from, to, 1, true);
+        self.axes.clear();
+        for (index, axis) in axes.iter().enumerate() {
+            let steps = blocks.steps[index];
+            let extent = steps.min(axis.extent - at[index] * steps);
+            self.is_whole &= extent == steps;
+            self.elements *= extent;
+            if extent > 1 {
+                self.axes.push(Axis { extent, ..*axis });
+            }
+        }
+    }
+}
+
+impl Piece {
+    /// Makes one axis of those that go on where the next one ends, on both sides.
+    fn fold(&mut self) {
+        let mut last = 0;
+        for index in 1..self.axes.len() {
+            let (outer, inner) = (self.axes[last], self.axes[index]);
+            let goes_on = outer.source == inner.source * inner.extent
+                && outer.destination == inner.destination * inner.extent;
+            last += usize::from(!goes_on);
+            self.axes[last] = inner;
+            if goes_on {
+                self.axes[last].extent *= outer.extent;
+            }
+        }
+        self.axes.truncate(last + 1);
+    }
+}
+
+/// Does a job of [`MOST_AXES`] at most, in bytes. False: the kernel stopped.
+///
+/// # Safety
+/// As [`walk`].
+pub unsafe fn run(order: Order, axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bool {
+    debug_assert!(axes.len() <= MOST_AXES);
+    let (size, to_size) = kernel.steps();
+    let blocks = Blocks::of(axes, (size, to_size));
+    let mut coarse = PerAxis::new();
+    for (axis, steps) in axes.iter().zip(blocks.steps.iter()) {
+        let extent = up(axis.extent, *steps);
+        coarse.push(Axis { extent, source: axis.source * steps, destination: axis.destination * steps });
+    }
+    let mut buffer = Buffer::<PIECE>::new();
+    let buffer = buffer.start();
+    let rest = kernel.reading(buffer);
+    let source = kernel.sides().source;
+    let (mut room, mut kept) = (Room::new(), None::<Kept>);
+    let mut run = |piece: &mut Piece| {
+        // What is put together, by falling step in the buffer.
+        let (mut order_there, mut put) = (PerAxis::new(), PerAxis::new());
+        (0..piece.axes.len()).for_each(|index| order_there.push(index));
+        // Of those that are left out, as they have one step, none is within a group.
+        let as_there = match order {
+            Order::Destination => piece.axes.len(),
+            Order::Source => 0,
+            Order::Groups(around) => around + piece.axes.len() - axes.len(),
+        };
+        order_there[as_there..]
+            .sort_unstable_by_key(|index| Reverse(piece.axes[*index].source.unsigned_abs()));
+        let mut step = piece.elements * size;
+        for index in order_there.iter() {
+            let axis = &mut piece.axes[*index];
+            step /= axis.extent;
+            put.push(Axis { destination: step, ..*axis });
+            axis.source = step;
+        }
+        // SAFETY: the piece is part of the job, and the buffer has room for it.
+        unsafe {
+            let source = source.offset(piece.from as isize);
+            let (put, size) = larger_elements(&put, size as u64);
+            let mover = Move::new(Sides { source, destination: buffer }, size as usize, 0);
+            match &kept {
+                Some(call) if piece.is_whole => call.run(&mover, &room),
+                _ if piece.is_whole => kept = Some(room.walk(put, (0, 0), &mover)),
+                _ => _ = walk(put, (0, 0), &mover),
+            }
+            match order {
+                Order::Destination => rows(&piece.axes, piece.to, &rest),
+                Order::Source => walk(&piece.axes, (0, piece.to), &rest),
+                Order::Groups(_) => {
+                    piece.fold();
+                    walk(&piece.axes, (0, piece.to), &rest)
+                }
+            }
+        }
+    };
+    let mut piece = Piece::new();
+    each_at(&coarse, start, &mut |from, to, at| {
+        piece.set((from, to), axes, &blocks, at);
+        run(&mut piece)
+    })
+}
+
+/// Does what lies in order at the source of a kernel, in rows of the destination that are as long as they go on.
+///
+/// # Safety
+/// As [`walk`].
+unsafe fn rows(axes: &[Axis], to: i64, kernel: &impl Kernel) -> bool {
+    let (from_step, to_step) = kernel.steps();
+    let one = Axis { extent: 1, source: from_step, destination: to_step };
+    let (mut row, mut around) = axes.split_last().map_or((one, axes), |(inner, around)| (*inner, around));
+    while let Some((next, others)) = around.split_last()
+        && next.destination == row.destination * row.extent
+    {
+        row.extent *= next.extent;
+        around = others;
+    }
+    let (along, around) = around.split_last().unwrap_or((&one, &[]));
+    let (n, count, next) = (row.extent as usize, along.extent as usize, row.extent * from_step);
+    let mut done = 0;
+    each(around, (0, to), &mut |_, to| {
+        let from = done * next;
+        done += along.extent;
+        // SAFETY: the caller's.
+        unsafe { kernel.rows((from, from_step), (to, row.destination), n, count, (next, along.destination)) }
+    })
+}
