@@ -6,8 +6,8 @@
 //! and elements within bytes (`bits`). What is too large for the caches is written around them (`stream`; rows whose
 //! neighbours differ on the two sides: `stream::crossed`). Everything that gains by it is compiled for several sets of
 //! instructions (`isa`). Large results come from huge pages (`pages`). What the system tells is read without allocating
-//! (`system`); `affinity`: on which processors threads run. `pieces`: jobs in
-//! pieces that are put together first. `prepared`: what a small job came to, to be done again.
+//! (`system`); `affinity`: on which processors threads run. `pieces`: what is put together piece by piece first.
+//! `prepared`: what a small job came to, to be done again.
 
 mod affinity;
 mod bits;

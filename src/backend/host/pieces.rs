@@ -130,9 +130,7 @@ impl Piece {
             }
         }
     }
-}
 
-impl Piece {
     /// Makes one axis of those that go on where the next one ends, on both sides.
     fn fold(&mut self) {
         let mut last = 0;
@@ -154,6 +152,8 @@ impl Piece {
 ///
 /// # Safety
 /// As [`walk`].
+// By itself, for most jobs need none of its room.
+#[inline(never)]
 pub unsafe fn run(order: Order, axes: &[Axis], start: (i64, i64), kernel: &impl Kernel) -> bool {
     debug_assert!(axes.len() <= MOST_AXES);
     let (size, to_size) = kernel.steps();
