@@ -421,9 +421,10 @@ impl Kernel for CastKernel {
     }
 }
 
-/// Elements of a row below which pieces are better, and of the shorter side of a matrix, unless it has many.
+/// Elements of a row below which pieces are better: in the caches, and where it is written around them.
 const SHORT_ROW: i64 = 128;
 const FEW: i64 = 16;
+/// The same of the shorter side of a matrix, and of all of it.
 const SHORT_SIDE: i64 = 24;
 const SMALL: i64 = 1024;
 
