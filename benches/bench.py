@@ -53,7 +53,7 @@ FAST_NS = 120_000_000  # how long a contestant's rounds beyond the least may tak
 PEER_NS = 1_000_000_000  # likewise for peers, below which they have fewer rounds, but 3
 COLD_NS = 50_000_000  # where the first call takes less, a second one tells how long one takes
 AGAIN = 3, 20_000_000  # how often a sample is taken while somebody else uses the core, and the longest that is again
-OMP_SPIN_S = 0.004  # how long PyTorch's threads go on spinning after their work
+OMP_SPIN_S = 0.01  # how long PyTorch's threads may go on spinning after their work: about 6 ms were seen
 IN_A_ROW, SHORT = 48, 8 * MB  # jobs after which our threads are awake too, and what they may read and write
 ALL = len(os.sched_getaffinity(0))
 

@@ -70,7 +70,8 @@ def median_ns(runs: dict[str, bench.Run], threads: int) -> dict[str, float]:
         reps[who] = max(1, min(20_000, SAMPLE_NS * some // max(1, run(some))))
     for _ in range(5):
         for who, run in runs.items():
-            run(min(reps[who], 40 if threads > 1 else 1))
+            # On several threads, so that they are all awake.
+            run(max(3, min(reps[who], 40)) if threads > 1 else 1)
             times[who].append(run(reps[who]) / reps[who])
             if who == "torch" and threads > 1:
                 time.sleep(bench.OMP_SPIN_S)
@@ -103,19 +104,21 @@ def main() -> None:
         result = bench.over(memory.destination, to, view.shape)
         source, target, none = abi.from_numpy(view), abi.from_numpy(result), [C.c_size_t(0)] * 2
         dls = C.byref(source.dl), C.byref(target.dl)
+        moved = view.nbytes + result.nbytes
+        run = library.run("copy_into", "ab_copy_into", library.contexts[threads], *dls, *none)
         runs = {
-            "arraybridge": library.run("copy_into", "ab_copy_into", library.contexts[threads], *dls, *none),
-            "numpy": bench.looped(lambda: np.copyto(result, view, casting="unsafe")),
+            "arraybridge": bench.awake(run, threads, moved),
         }
         if min(view.strides, default=0) >= 0:
             from_torch = bench.torch_view(view, memory.source, dtype)
             to_torch = bench.torch_view(result, memory.destination, to)
             runs["torch"] = bench.looped(lambda: to_torch.copy_(from_torch))
+        runs["numpy"] = bench.looped(lambda: np.copyto(result, view, casting="unsafe"))
         runs["arraybridge"](1)
         is_same = np.array_equal(result.reshape(-1).view(np.uint8), view.astype(to, "C").reshape(-1).view(np.uint8))
         if not is_same:
             raise SystemExit(f"{said} {dtype} to {to}: not what NumPy makes of it")
-        ns, moved = median_ns(runs, threads), view.nbytes + result.nbytes
+        ns = median_ns(runs, threads)
         cases += 1
         ours = ns.pop("arraybridge")
         for peer, its in ns.items():
