@@ -300,7 +300,7 @@ impl Kernel for Move {
         // Elements of some sizes have better rows than of one, and what is shorter and not in the caches is walked in blocks.
         let bytes = n as usize * self.size;
         let is_run = n > 1 || self.copy.is_none();
-        let is_whole = !self.far || bytes >= WHOLE_RUN;
+        let is_whole = !self.far || bytes >= whole_run();
         (is_run && is_whole && bytes <= copy::SHORT).then_some(bytes)
     }
 
@@ -450,8 +450,11 @@ impl Kernel for MoveBits {
 
 /// Bytes of a row from which on that is worth it where others follow.
 const SHORT_ROW: usize = 128;
-/// Bytes of a run from which on the lines that it shares with others are few.
-const WHOLE_RUN: usize = 256;
+/// Bytes of a run from which on the lines that it shares with others are few, or soon there again.
+fn whole_run() -> usize {
+    if Memory::get() == Memory::Near { LINE / 2 } else { 4 * LINE }
+}
+
 /// Bytes of a job from which on what it reads is asked for: what is likely not in the second cache, nor in the third one where
 /// reading from that takes no longer than asking.
 fn far() -> usize {
