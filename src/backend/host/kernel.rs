@@ -84,13 +84,22 @@ impl Move {
         to == size && (from == size || known && (from == -size || gathers()))
     }
 
+    /// Whether rows of such steps, which follow each other in the destination, are written around the caches as one row
+    /// that is asked for.
+    fn streams_as_one(&self, from: i64, to: i64, n: usize, next: (i64, i64), count: usize) -> bool {
+        let (size, bytes) = (self.size as i64, n * self.size);
+        // Shorter ones are better put together, unless they are few of the lines that are read in order.
+        let pays = AS_ONE.contains(&bytes)
+            || (SHORT_ROW..AS_ONE.start).contains(&bytes) && next.0.unsigned_abs() as usize >= 2 * bytes;
+        let follow = (from, to, next.1) == (size, size, bytes as i64);
+        self.streams_batches() && Memory::is_zen5() && pays && follow && count > 1
+    }
+
     /// Whether rows of such steps, so many bytes from one to the next, are written around the caches together.
     fn streams_together(&self, from: i64, to: (i64, i64), n: usize, next: i64, count: usize) -> bool {
         let (size, bytes) = (self.size as i64, n * self.size);
         let follow = (from, to.1, next) == (size, size, bytes as i64);
-        self.how == How::Streamed
-            && cfg!(target_arch = "x86_64")
-            && !stream::through()
+        self.streams_batches()
             && follow
             && (SHORT_ROW..LONG_ROW).contains(&bytes)
             && bytes * count >= LONG_ROW
@@ -159,8 +168,9 @@ impl Move {
         count: usize,
     ) {
         let (some, total) = (stream::MOST / bytes, bytes * count);
-        // With little between them rows are read in order.
-        let asks = stream::asks(step) || (step - bytes as isize).unsigned_abs() > bytes / 16;
+        // With little between them rows are read in order, of which some prefetchers make nothing.
+        let between = (step - bytes as isize).unsigned_abs();
+        let asks = stream::asks(step) || between > bytes / 16 || Memory::is_zen5();
         // SAFETY: what is put together at a time are whole rows, for all of them are.
         unsafe {
             let first = &mut { stream::NOTHING };
@@ -241,7 +251,12 @@ impl Kernel for Move {
             let source = self.sides.source.offset(from.0 as isize);
             let destination = self.sides.destination.offset(to.0 as isize);
             let bytes = n * self.size;
-            if self.streams(from.1, to.1, n, (next.0, count)) {
+            if self.streams_as_one(from.1, to.1, n, next, count) {
+                let along = Axis { extent: count as i64, source: next.0, destination: next.1 };
+                let one = Axis { extent: 1, source: bytes as i64, destination: 0 };
+                let runs = copy::of_runs(Isa::get());
+                stream::crossed::copy(runs, source, destination, bytes, &along, &one);
+            } else if self.streams(from.1, to.1, n, (next.0, count)) {
                 self.rows_around((source, from_steps), (destination, to_steps), n, count);
             } else if self.streams_together(from.1, to, n, next.1, count) {
                 Move::rows_together(source, from_steps.row, destination, bytes, count);
@@ -355,9 +370,11 @@ impl Kernel for Move {
         if near.is_some_and(|near| pieces::are_apart(axes, near, size)) {
             return Some(pieces::Order::Source);
         }
-        // Memory takes whole lines.
+        // Memory takes whole lines, but of what is in order on both sides.
         let are_short = inner.source == size && inner.extent * size < LINE as i64;
-        (self.how == How::Streamed && are_short).then_some(pieces::Order::Destination)
+        let nearest = axes.iter().rev().skip(1).min_by_key(|axis| axis.source.unsigned_abs())?;
+        let is_in_order = Memory::is_zen5() && *nearest == axes[axes.len() - 2];
+        (self.how == How::Streamed && are_short && !is_in_order).then_some(pieces::Order::Destination)
     }
 
     fn sides(&self) -> Sides {
@@ -450,6 +467,8 @@ impl Kernel for MoveBits {
 
 /// Bytes of a row from which on that is worth it where others follow.
 const SHORT_ROW: usize = 128;
+/// Bytes of rows that follow each other, for which it is better to be one than to be put together, or than to be by turns.
+const AS_ONE: std::ops::Range<usize> = 256..20 << 10;
 /// Bytes of a run from which on the lines that it shares with others are few, or soon there again.
 fn whole_run() -> usize {
     if Memory::get() == Memory::Near { LINE / 2 } else { 4 * LINE }

@@ -369,8 +369,8 @@ unsafe fn visit_all(
         // SAFETY: as the caller says.
         _ => unsafe {
             match kernel.in_pieces(axes, near) {
-                Some(order) => pieces::run(order, axes, start, kernel),
-                None => in_rows(axes, near, start, kernel, show),
+                Some(order) if crossing(axes, kernel).is_none() => pieces::run(order, axes, start, kernel),
+                _ => in_rows(axes, near, start, kernel, show),
             }
         },
     }
@@ -387,6 +387,15 @@ const LINE_BLOCK: i64 = 128;
 const SHORT_ROW: i64 = 8;
 /// Elements of a block of such rows.
 const LONG_BLOCK: i64 = 1024;
+
+/// The axes of [`Kernel::crossed`], if that is best.
+fn crossing<'a>(axes: &'a [Axis], kernel: &impl Kernel) -> Option<(&'a Axis, &'a Axis)> {
+    let (inner, rest) = axes.split_last()?;
+    let (along, others) = rest.split_last()?;
+    let across = others.iter().min_by_key(|axis| axis.source.unsigned_abs())?;
+    let is_run = (inner.source, inner.destination) == kernel.steps();
+    (is_run && kernel.crosses(inner.extent, along, across)).then_some((along, across))
+}
 
 /// Rows run along the axis that is innermost in the destination. Where another axis, `near`, is
 /// innermost in the source, the two are cut into blocks whose lines on both sides stay in the first
@@ -411,14 +420,9 @@ unsafe fn in_rows(
         // SAFETY: the whole job.
         return unsafe { call.run(kernel) };
     }
-    if is_run
-        && let Some((along, others)) = rest.split_last()
-        && let Some(index) = (0..others.len()).min_by_key(|index| others[*index].source.unsigned_abs())
-        && let across = &others[index]
-        && kernel.crosses(inner.extent, along, across)
-    {
+    if let Some((along, across)) = crossing(axes, kernel) {
         let mut outer = PerAxis::new();
-        others.iter().filter(|axis| *axis != across).for_each(|axis| outer.push(*axis));
+        rest.iter().filter(|axis| ![along, across].contains(axis)).for_each(|axis| outer.push(*axis));
         return each(&outer, start, &mut |from, to| {
             // SAFETY: part of the job.
             unsafe { kernel.crossed(from, to, inner.extent as usize, along, across) }
