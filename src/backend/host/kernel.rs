@@ -84,6 +84,13 @@ impl Move {
         to == size && (from == size || known && (from == -size || gathers()))
     }
 
+    /// Whether [`Kernel::rows`] writes runs of `n` elements around the caches.
+    fn is_around(&self, n: i64, along: Option<&Axis>) -> bool {
+        let bytes = n * self.size as i64;
+        let many = |axis: &Axis| axis.destination == bytes && axis.extent * bytes >= SOME_ROWS as i64;
+        bytes >= SHORT_ROW as i64 && along.is_some_and(many)
+    }
+
     /// Whether rows of such steps, which follow each other in the destination, are written around the caches as one row
     /// that is asked for.
     fn streams_as_one(&self, from: i64, to: i64, n: usize, next: (i64, i64), count: usize) -> bool {
@@ -92,7 +99,7 @@ impl Move {
         let pays = AS_ONE.contains(&bytes)
             || (SHORT_ROW..AS_ONE.start).contains(&bytes) && next.0.unsigned_abs() as usize >= 2 * bytes;
         let follow = (from, to, next.1) == (size, size, bytes as i64);
-        self.streams_batches() && Memory::is_zen5() && pays && follow && count > 1
+        self.streams_batches() && Memory::is_zen5() && pays && follow && bytes * count >= SOME_ROWS
     }
 
     /// Whether rows of such steps, so many bytes from one to the next, are written around the caches together.
@@ -308,8 +315,8 @@ impl Kernel for Move {
         true
     }
 
-    fn in_runs(&self, n: i64) -> Option<usize> {
-        if self.how == How::Streamed {
+    fn in_runs(&self, n: i64, along: Option<&Axis>) -> Option<usize> {
+        if self.how == How::Streamed && (!Memory::is_zen5() || self.is_around(n, along)) {
             return None;
         }
         // Elements of some sizes have better rows than of one, and what is shorter and not in the caches is walked in blocks.
@@ -469,6 +476,8 @@ impl Kernel for MoveBits {
 const SHORT_ROW: usize = 128;
 /// Bytes of rows that follow each other, for which it is better to be one than to be put together, or than to be by turns.
 const AS_ONE: std::ops::Range<usize> = 256..20 << 10;
+/// Bytes of such rows at least: fewer are done before anything has been asked for.
+const SOME_ROWS: usize = 2 * LONG_ROW;
 /// Bytes of a run from which on the lines that it shares with others are few, or soon there again.
 fn whole_run() -> usize {
     if Memory::get() == Memory::Near { LINE / 2 } else { 4 * LINE }

@@ -107,8 +107,8 @@ pub trait Kernel: Sync + Sized {
     }
 
     /// Bytes of the runs that [`Kernel::runs`] copies, of which each has `n` elements that follow one another on both
-    /// sides; None: these go by [`Kernel::rows`].
-    fn in_runs(&self, _n: i64) -> Option<usize> {
+    /// sides, and which are next to each other along that axis; None: these go by [`Kernel::rows`].
+    fn in_runs(&self, _n: i64, _along: Option<&Axis>) -> Option<usize> {
         None
     }
 
@@ -413,13 +413,6 @@ unsafe fn in_rows(
     let (inner, rest) = axes.split_last().expect("walk() has seen an axis");
     let (from_step, to_step) = kernel.steps();
     let is_run = (inner.source, inner.destination) == (from_step, to_step);
-    if let Some(bytes) = kernel.in_runs(if is_run { inner.extent } else { 1 }) {
-        let axes = if is_run { rest } else { axes };
-        let call = Call::Runs { from: start.0, to: start.1, bytes, axes };
-        show(&call);
-        // SAFETY: the whole job.
-        return unsafe { call.run(kernel) };
-    }
     if let Some((along, across)) = crossing(axes, kernel) {
         let mut outer = PerAxis::new();
         rest.iter().filter(|axis| ![along, across].contains(axis)).for_each(|axis| outer.push(*axis));
@@ -427,6 +420,13 @@ unsafe fn in_rows(
             // SAFETY: part of the job.
             unsafe { kernel.crossed(from, to, inner.extent as usize, along, across) }
         });
+    }
+    if let Some(bytes) = kernel.in_runs(if is_run { inner.extent } else { 1 }, rest.last()) {
+        let axes = if is_run { rest } else { axes };
+        let call = Call::Runs { from: start.0, to: start.1, bytes, axes };
+        show(&call);
+        // SAFETY: the whole job.
+        return unsafe { call.run(kernel) };
     }
     let mut along = *inner;
     let picked = near.or(rest.len().checked_sub(1));
