@@ -678,8 +678,24 @@ fn batches_of_casts() {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn streamed_rows() {
     const BYTES: usize = 17 << 20;
-    const CASES: [(usize, usize); 8] =
-        [(127, 1), (128, 64), (129, 0), (500, 4096), (1000, 3), (1920, 64), (3001, 100), (4095, 5000)];
+    const CASES: [(usize, usize); 16] = [
+        (33, 30),
+        (40, 4),
+        (63, 1),
+        (127, 1),
+        (128, 64),
+        (129, 0),
+        (160, 160),
+        (256, 16),
+        (500, 4096),
+        (1000, 3),
+        (1920, 64),
+        (3001, 100),
+        (4095, 5000),
+        (9000, 16),
+        (20_000, 3),
+        (21_000, 500),
+    ];
     let mut random = Random(12);
     let dtype = DLDataType { code: 200, bits: 8, lanes: 1 };
     for (bytes, gap) in CASES {

@@ -176,6 +176,16 @@ impl CastKernel {
 }
 
 impl CastKernel {
+    /// Whether rows that read and write so many bytes, and follow each other in the destination, are written around the
+    /// caches as one row that is asked for.
+    fn streams_as_one(&self, read: usize, written: usize, count: usize) -> bool {
+        // Of shorter ones that costs as much as it saves.
+        let is_long = read.max(written) >= AS_ONE && written >= LINE;
+        let is_short = written <= stream::crossed::MOST as usize;
+        let are_many = written * count >= 2 * LONG_ROW;
+        self.streams && !stream::through() && Memory::is_zen5() && is_long && is_short && are_many
+    }
+
     /// Casts what is put together at a time of a batch, each of so many elements.
     ///
     /// # Safety
@@ -261,6 +271,14 @@ impl Kernel for CastKernel {
                     let gap = next.0 - n as i64 * from.1;
                     stream::gathers(from.1 as isize, gap as isize, count)
                 });
+        let (read, written) = (n * source_size, n * destination_size);
+        let is_run = (from.1, to.1) == (source_size as i64, destination_size as i64);
+        if self.streams_as_one(read, written, count) && is_run && next.1 == written as i64 {
+            let along = Axis { extent: count as i64, source: next.0, destination: next.1 };
+            let one = Axis { extent: 1, source: read as i64, destination: 0 };
+            // SAFETY: as the caller says.
+            return unsafe { self.crossed(from.0, to.0, n, &along, &one) };
+        }
         if !self.streams || !dense || n * destination_size < LONG_ROW {
             return (0..count as i64).all(|row| {
                 let (from, to) = ((from.0 + row * next.0, from.1), (to.0 + row * next.1, to.1));
@@ -354,7 +372,10 @@ impl Kernel for CastKernel {
         let (source_size, destination_size) = self.caster.sizes();
         let bytes = (n * source_size as i64, n * destination_size as i64);
         let is_short = bytes.1 <= stream::crossed::MOST;
-        self.streams && !stream::through() && is_short && stream::crossed::pays(bytes, along, across)
+        // Small ones are better put together first.
+        let is_wide = destination_size > 2 || n >= SHORT_ROW || !Memory::is_zen5();
+        let pays = is_short && is_wide && stream::crossed::pays(bytes, along, across);
+        self.streams && !stream::through() && pays
     }
 
     unsafe fn crossed(&self, from: i64, to: i64, n: usize, along: &Axis, across: &Axis) -> bool {
@@ -378,8 +399,11 @@ impl Kernel for CastKernel {
             Some(near) if (axes[near].source.abs(), inner.destination) == steps => {
                 inner.extent.min(axes[near].extent) < SHORT_SIDE && inner.extent * axes[near].extent < SMALL
             }
-            // Memory takes whole lines.
-            _ if self.streams => inner.extent < FEW || inner.extent * steps.1 < LINE as i64,
+            // Memory takes whole lines, and of small elements little is read.
+            _ if self.streams => {
+                let few = if steps.0 <= 2 && Memory::is_zen5() { SHORT_ROW } else { FEW };
+                inner.extent < few || inner.extent * steps.1 < LINE as i64
+            }
             _ => inner.extent < SHORT_ROW,
         };
         let crosses = || near.is_some_and(|near| pieces::are_apart(axes, near, steps.0));
@@ -421,6 +445,8 @@ impl Kernel for CastKernel {
     }
 }
 
+/// Bytes of rows, of the larger side, that are better one than each by itself.
+const AS_ONE: usize = 768;
 /// Elements of a row below which pieces are better: in the caches, and where it is written around them.
 const SHORT_ROW: i64 = 128;
 const FEW: i64 = 16;
