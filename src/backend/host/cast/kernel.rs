@@ -176,6 +176,14 @@ impl CastKernel {
 }
 
 impl CastKernel {
+    /// Whether rows of so many elements, which are written around the caches, are better put together in pieces: memory
+    /// takes whole lines, and of small elements little is read.
+    fn has_few(&self, n: i64) -> bool {
+        let (source_size, destination_size) = self.caster.sizes();
+        let few = if source_size <= 2 && Memory::is_zen5() { SHORT_ROW } else { FEW };
+        n < few || n * (destination_size as i64) < LINE as i64
+    }
+
     /// Whether rows that read and write so many bytes, and follow each other in the destination, are written around the
     /// caches as one row that is asked for.
     fn streams_as_one(&self, read: usize, written: usize, count: usize) -> bool {
@@ -372,8 +380,8 @@ impl Kernel for CastKernel {
         let (source_size, destination_size) = self.caster.sizes();
         let bytes = (n * source_size as i64, n * destination_size as i64);
         let is_short = bytes.1 <= stream::crossed::MOST;
-        // Small ones are better put together first.
-        let is_wide = destination_size > 2 || n >= SHORT_ROW || !Memory::is_zen5();
+        // Pieces are better for small elements.
+        let is_wide = destination_size > 2 || !self.has_few(n) || !Memory::is_zen5();
         let pays = is_short && is_wide && stream::crossed::pays(bytes, along, across);
         self.streams && !stream::through() && pays
     }
@@ -399,11 +407,7 @@ impl Kernel for CastKernel {
             Some(near) if (axes[near].source.abs(), inner.destination) == steps => {
                 inner.extent.min(axes[near].extent) < SHORT_SIDE && inner.extent * axes[near].extent < SMALL
             }
-            // Memory takes whole lines, and of small elements little is read.
-            _ if self.streams => {
-                let few = if steps.0 <= 2 && Memory::is_zen5() { SHORT_ROW } else { FEW };
-                inner.extent < few || inner.extent * steps.1 < LINE as i64
-            }
+            _ if self.streams => self.has_few(inner.extent),
             _ => inner.extent < SHORT_ROW,
         };
         let crosses = || near.is_some_and(|near| pieces::are_apart(axes, near, steps.0));
