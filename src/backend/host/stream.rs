@@ -325,6 +325,11 @@ pub unsafe fn in_order(
     let (ahead, through) = (ahead(step, (read, size, casts), cut), through());
     let some = turn(step, (read, size, casts), ahead.is_some(), picks);
     let follow = next == (n * size) as isize;
+    // What is beyond the end of a row is asked for of the next one, unless that is where prefetchers have gone on.
+    let between = from.row - n as isize * step;
+    let is_far = count > 1 && between.unsigned_abs() >= 4 * LINE;
+    let ahead = if is_far { ahead.map(|ahead| ahead.min(n * step.unsigned_abs())) } else { ahead };
+    let last = if is_far { n - ahead.unwrap_or(0) / step.unsigned_abs() } else { n };
     let mut carried = NOTHING;
     (0..count).all(|index| {
         let from = source.wrapping_offset(index as isize * from.row);
@@ -340,7 +345,10 @@ pub unsafe fn in_order(
             let head = some - to as usize % LINE / size;
             row(to, size, n, (head, some), &mut carried, ends, |done, count, buffer| {
                 if let Some(ahead) = ahead {
-                    let ahead = part(done).wrapping_offset(ahead as isize * step.signum());
+                    let mut ahead = part(done).wrapping_offset(ahead as isize * step.signum());
+                    if done >= last {
+                        ahead = ahead.wrapping_offset(between);
+                    }
                     prefetch_bytes(ahead, count as isize * step);
                 }
                 fill(part(done), count, buffer)
