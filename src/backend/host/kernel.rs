@@ -221,9 +221,11 @@ impl Kernel for Move {
     }
 
     fn through(&self, axes: &[Axis]) -> Option<Move> {
-        let [row] = axes else { return None };
+        let row = axes.last()?;
         let is_copy = self.how == How::Streamed && (row.source, row.destination) == self.steps();
-        is_copy.then(|| self.elsewhere(self.sides.destination))
+        let is_long = axes.len() == 1 || row.extent * self.size as i64 >= SHORT_ROW as i64;
+        let is_in_order = axes.is_sorted_by(|outer, inner| outer.source.abs() >= inner.source.abs());
+        (is_copy && is_long && is_in_order).then(|| self.elsewhere(self.sides.destination))
     }
 
     unsafe fn row(&self, from: (i64, i64), to: (i64, i64), n: usize) -> bool {
