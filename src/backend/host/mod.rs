@@ -49,7 +49,7 @@ pub struct Host;
 pub const DEVICE: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
 
 /// Bytes below which one thread does a job by itself, whatever it is.
-pub const ONE_THREAD: u64 = split::AWAKE as u64;
+pub const ONE_THREAD: u64 = split::AWAKE[1] as u64;
 
 /// Bytes below which no thread is woken for a job: a plain copy of runs, or anything else.
 #[allow(dead_code, reason = "only OpenCL divides such jobs in another way")]

@@ -13,8 +13,9 @@ use crate::layout::Axis;
 /// Bytes of the larger side from which on a second thread pays for being woken, which takes as long as
 /// copying two megabytes: of plain copies, and of jobs that do more with each byte.
 pub const PARALLEL: [i64; 2] = [4 << 20, 2 << 20];
-/// The same for threads that are awake anyway, of which two are worth it from there on.
-pub const AWAKE: i64 = 512 << 10;
+/// The same for threads that are awake anyway, of which two are worth it from there on: of what is read and written in order,
+/// and of the rest.
+pub const AWAKE: [i64; 2] = [256 << 10, 192 << 10];
 /// Bytes of a part: small enough to make up for threads that are not equally fast.
 const PART: i64 = 512 << 10;
 /// The same where a job has few of those, unless it is read and written in order.
@@ -41,7 +42,8 @@ pub unsafe fn run(
     let plain = in_order && steps.0 == steps.1;
     let through = kernel.through(axes);
     let held = if through.is_some() { stream::held(span(axes), written) } else { 0 };
-    if bytes < AWAKE || limit == 1 && held == 0 {
+    let awake = AWAKE[usize::from(!in_order)];
+    if bytes < awake || limit == 1 && held == 0 {
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
     }
@@ -49,7 +51,7 @@ pub unsafe fn run(
     let mut streak = (limit != 1).then(Streak::begin);
     let is_large = bytes >= PARALLEL[usize::from(!plain)];
     let part = if is_large || in_order { PART } else { PART_OF_SMALL };
-    let most = if is_large { usize::MAX } else { (bytes / AWAKE) as usize * 2 };
+    let most = if is_large { usize::MAX } else { (bytes / awake) as usize * 2 };
     let in_a_row = streak.as_ref().filter(|streak| streak.is_long());
     let threads = match in_a_row {
         _ if is_large => threads::available(),

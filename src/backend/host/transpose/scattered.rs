@@ -264,6 +264,8 @@ const FEW_CLASH: usize = 2;
 pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -> &'static [Reach] {
     let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
     let way = match memory {
+        // Columns that clash go by a buffer.
+        Memory::Near if pairs && !is_staged && inner.source % CLASHING as i64 == 0 => 10,
         Memory::Near => 3 + 2 * usize::from(is_staged),
         Memory::Other if !is_staged && cfg!(target_arch = "x86_64") => 3,
         // Narrow elements take so long that memory can bring what comes next meanwhile.
@@ -300,13 +302,13 @@ fn reach_of_pairs(size: usize) -> &'static [Reach] {
 }
 
 /// By the size of elements: 1, 2, 4, 8 and 16 bytes.
-static REACHES: [[Reach; 10]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+static REACHES: [[Reach; 11]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
 /// runs that are asked for before; then those of [`Memory::Near`], the second for [`pairs`], the third in blocks that are
 /// asked for before; both of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; last the second of
 /// [`Memory::Other`], of which only short rows are asked for a block ahead.
-const fn reaches(size: usize) -> [Reach; 10] {
+const fn reaches(size: usize) -> [Reach; 11] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
     let direct = Reach {
@@ -373,7 +375,8 @@ const fn reaches(size: usize) -> [Reach; 10] {
         pairs: true,
         ..staged
     };
-    [direct, staged, runs, near, pairs, blocks, tall, across, apart, short]
+    let clashing = Reach { long: usize::MAX >> 1, ..near };
+    [direct, staged, runs, near, pairs, blocks, tall, across, apart, short, clashing]
 }
 
 /// `lines`: a vector is as long as a line, so that no line has to stay in a cache until the rest of it is written.
@@ -392,8 +395,8 @@ unsafe fn scattered<const SIZE: usize>(
     // Only some processors write around their caches.
     let streams = cfg!(target_arch = "x86_64") && how == How::Streamed;
     let mut at = PerAxis::new();
-    // Vectors that are lines write each at once, if it is in a cache by then.
-    let clashes = (far || !lines) && clash(columns);
+    // Vectors that are lines write each at once, if it is in a cache by then. On Zen 5 reading it back takes longer.
+    let clashes = (far || !lines || Memory::is_zen5()) && clash(columns);
     let clashes = clashes || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
     if !streams && !clashes {
         let from = if far { From::Memory } else { From::Caches };
@@ -765,7 +768,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[inline(always)]
     fn fits_half_lines(&self) -> bool {
         let (lane, height, width) = (16 / SIZE, self.rows.len(), self.columns.len());
-        if self.from != From::Caches || height < 2 * lane || width < lane {
+        if self.from != From::Caches || height < 2 * lane || width < lane || clash(self.columns) {
             return false;
         }
         // Rows that are done, with the overlap of the last ones.
