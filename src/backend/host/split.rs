@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::cuts::Cuts;
+use super::cuts::{Cuts, LINE};
 use super::streak::Streak;
 use super::stream;
 use super::threads;
@@ -41,7 +41,7 @@ pub unsafe fn run(
     let in_order = axes.last().is_some_and(|inner| (inner.source, inner.destination) == steps);
     let plain = in_order && steps.0 == steps.1;
     let through = kernel.through(axes);
-    let held = if through.is_some() { stream::held(span(axes), written) } else { 0 };
+    let held = if through.is_some() { stream::held(read(axes), written) } else { 0 };
     let awake = AWAKE[usize::from(!in_order)];
     if bytes < awake || limit == 1 && held == 0 {
         // SAFETY: the caller's.
@@ -130,10 +130,14 @@ pub unsafe fn run(
     kept.into_inner()
 }
 
-/// From the first byte of the source that a job looks at to the last one, about.
-fn span(axes: &[Axis]) -> i64 {
+/// Bytes of the source that a job looks at, about: all from the first one to the last, or the rows with what is beside them
+/// in their lines.
+fn read(axes: &[Axis]) -> i64 {
     let reach = |axis: &Axis| (axis.extent - 1).saturating_mul(axis.source.saturating_abs());
-    axes.iter().fold(0, |bytes: i64, axis| bytes.saturating_add(reach(axis)))
+    let span = axes.iter().fold(0, |bytes: i64, axis| bytes.saturating_add(reach(axis)));
+    let Some((inner, outer)) = axes.split_last() else { return span };
+    let row = reach(inner).saturating_add(LINE);
+    span.min(outer.iter().fold(row, |bytes, axis| bytes.saturating_mul(axis.extent)))
 }
 
 #[cfg(test)]
@@ -141,7 +145,6 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, Mutex};
 
-    use super::super::cuts::LINE;
     use super::super::kernel::Sides;
     use super::*;
 
