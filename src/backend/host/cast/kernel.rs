@@ -177,10 +177,15 @@ impl CastKernel {
 
 impl CastKernel {
     /// Whether rows of so many elements, which are written around the caches, are better put together in pieces: memory
-    /// takes whole lines, and of small elements little is read.
-    fn has_few(&self, n: i64) -> bool {
+    /// takes whole lines, and of small elements little is read; `is_in_order`: they are in the source as well.
+    fn has_few(&self, n: i64, is_in_order: bool) -> bool {
         let (source_size, destination_size) = self.caster.sizes();
-        let few = if source_size <= 2 && Memory::is_zen5() { SHORT_ROW } else { FEW };
+        let few = match source_size {
+            _ if !Memory::is_zen5() => FEW,
+            ..=2 => SHORT_ROW,
+            _ if destination_size > source_size && !is_in_order => SHORT_ROW / 2,
+            _ => FEW,
+        };
         n < few || n * (destination_size as i64) < LINE as i64
     }
 
@@ -288,8 +293,17 @@ impl Kernel for CastKernel {
             return unsafe { self.crossed(from.0, to.0, n, &along, &one) };
         }
         if !self.streams || !dense || n * destination_size < LONG_ROW {
+            // Where others are between rows, prefetchers make nothing of those that follow.
+            let step = next.0.unsigned_abs() as usize;
+            let are_apart = is_run && read >= 4 * LINE && step >= read + LINE;
+            let asks = count >= 32 && self.streams && Memory::is_zen5() && are_apart;
+            let ahead = if asks { next.0 * (SHORT_AHEAD / step).max(1) as i64 } else { 0 };
             return (0..count as i64).all(|row| {
                 let (from, to) = ((from.0 + row * next.0, from.1), (to.0 + row * next.1, to.1));
+                if asks {
+                    let at = self.sides.source.wrapping_offset((from.0 + ahead) as isize);
+                    stream::prefetch_bytes(at, read as isize);
+                }
                 // SAFETY: as the caller says.
                 unsafe { self.cached_row(from, to, n) }
             });
@@ -381,7 +395,7 @@ impl Kernel for CastKernel {
         let bytes = (n * source_size as i64, n * destination_size as i64);
         let is_short = bytes.1 <= stream::crossed::MOST;
         // Pieces are better for small elements.
-        let is_wide = destination_size > 2 || !self.has_few(n) || !Memory::is_zen5();
+        let is_wide = destination_size > 2 || !self.has_few(n, false) || !Memory::is_zen5();
         let pays = is_short && is_wide && stream::crossed::pays(bytes, along, across);
         self.streams && !stream::through() && pays
     }
@@ -407,7 +421,10 @@ impl Kernel for CastKernel {
             Some(near) if (axes[near].source.abs(), inner.destination) == steps => {
                 inner.extent.min(axes[near].extent) < SHORT_SIDE && inner.extent * axes[near].extent < SMALL
             }
-            _ if self.streams => self.has_few(inner.extent),
+            _ if self.streams => {
+                let along = axes[..axes.len() - 1].last()?.source.abs();
+                self.has_few(inner.extent, axes.iter().rev().skip(1).all(|axis| axis.source.abs() >= along))
+            }
             _ => inner.extent < SHORT_ROW,
         };
         let crosses = || near.is_some_and(|near| pieces::are_apart(axes, near, steps.0));
@@ -451,6 +468,8 @@ impl Kernel for CastKernel {
 
 /// Bytes of rows, of the larger side, that are better one than each by itself.
 const AS_ONE: usize = 768;
+/// Bytes from a short row to those that are asked for.
+const SHORT_AHEAD: usize = 8 << 10;
 /// Elements of a row below which pieces are better: in the caches, and where it is written around them.
 const SHORT_ROW: i64 = 128;
 const FEW: i64 = 16;
