@@ -530,6 +530,57 @@ fn streamed_crosswise_casts() {
     }
 }
 
+/// Casts of rows cut from wider ones, short and long, with little between them and much, upwards and downwards, to a result
+/// that is written around the caches and starts anywhere.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn streamed_casts_of_rows() {
+    const BYTES: usize = 13 << 20;
+    // Elements of a row and between two, bytes of an element of either side, and where in a line the result starts.
+    const CASES: [(usize, usize, usize, usize, usize); 12] = [
+        (20, 5, 1, 4, 4),
+        (100, 1, 2, 4, 0),
+        (53, 1, 4, 8, 8),
+        (32, 32, 8, 2, 2),
+        (50, 50, 8, 4, 60),
+        (200, 10, 4, 2, 6),
+        (301, 300, 8, 4, 12),
+        (1000, 1, 4, 1, 3),
+        (2048, 3, 4, 2, 0),
+        (2500, 700, 8, 4, 4),
+        (3001, 3000, 4, 2, 62),
+        (9000, 100, 2, 4, 32),
+    ];
+    let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
+    let mut random = Random(15);
+    for (n, between, from, to, lead) in CASES {
+        let (count, step) = (BYTES / to / n + random.below(9), n + between);
+        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
+        let mut elements = vec![0; count * step * from];
+        for (element, value) in elements.chunks_exact_mut(from).zip(noise.iter().cycle()) {
+            element[0] = *value;
+        }
+        for is_back in [false, true] {
+            let row = |at: usize| if is_back { count - 1 - at } else { at };
+            let mut want = vec![0; count * n * to + lead];
+            for (at, element) in want[lead..].chunks_exact_mut(to).enumerate() {
+                element[0] = noise[(row(at / n) * step + at % n) % noise.len()];
+            }
+            let strides = vec![if is_back { -(step as i64) } else { step as i64 }, 1];
+            let source = Side { bytes: elements.clone(), strides, byte_offset: row(0) * step * from };
+            let bytes = vec![0; want.len()];
+            let result = Side { bytes, strides: vec![n as i64, 1], byte_offset: lead };
+            let shape = [count as i64, n as i64];
+            copy(&tensor(&source, &shape, kind(from, 0)), &tensor(&result, &shape, kind(to, 1)), null_mut());
+            let wrong = wrong(&result.bytes, &want);
+            assert!(
+                wrong == 0,
+                "{count} rows of {n}, {step} apart, {from} bytes to {to}, after {lead}, back {is_back}: {wrong} bytes"
+            );
+        }
+    }
+}
+
 /// Many small matrices, transposed to a result that is written around the caches, and starts at a line or anywhere; their
 /// rows follow each other, or have something between them, or run backwards.
 #[test]
