@@ -396,7 +396,7 @@ unsafe fn scattered<const SIZE: usize>(
     let streams = cfg!(target_arch = "x86_64") && how == How::Streamed;
     let mut at = PerAxis::new();
     // Vectors that are lines write each at once, if it is in a cache by then. On Zen 5 reading it back takes longer.
-    let clashes = (far || !lines || Memory::is_zen5()) && clash(columns);
+    let clashes = (far || !lines) && clash(columns) || Memory::is_zen5() && crowd(columns);
     let clashes = clashes || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
     if !streams && !clashes {
         let from = if far { From::Memory } else { From::Caches };
@@ -425,6 +425,15 @@ unsafe fn scattered<const SIZE: usize>(
 #[inline(always)]
 fn clash(lines: &[isize]) -> bool {
     lines.len() > 8 && lines[1..=8].iter().filter(|line| *line % CLASHING == 0).count() > FEW_CLASH
+}
+
+/// Whether they are more than one set of it holds.
+#[inline(always)]
+fn crowd(lines: &[isize]) -> bool {
+    /// Lines of a set, and how many are looked at.
+    const WAYS: usize = 12;
+    const SOME: usize = 64;
+    clash(lines) && lines.iter().take(SOME).filter(|line| **line % CLASH == 0).count() > WAYS
 }
 
 /// Whether they do that start about a multiple of four kilobytes apart, so that none is written whole. `size`: of elements, or
@@ -768,7 +777,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[inline(always)]
     fn fits_half_lines(&self) -> bool {
         let (lane, height, width) = (16 / SIZE, self.rows.len(), self.columns.len());
-        if self.from != From::Caches || height < 2 * lane || width < lane || clash(self.columns) {
+        if self.from != From::Caches || height < 2 * lane || width < lane || crowd(self.columns) {
             return false;
         }
         // Rows that are done, with the overlap of the last ones.
