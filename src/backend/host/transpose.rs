@@ -1569,8 +1569,19 @@ impl<'a> Batch<'a> {
         let Each::Matrix { first, next, size, .. } = self.each else { return };
         let (row, rows) = (first.columns * size, first.rows);
         let from = self.source.wrapping_offset(done as isize * next);
-        if (first.source_row, next) == (row as isize, self.bytes as isize) {
-            return prefetch_bytes(from.wrapping_add(at), some as isize);
+        if first.source_row == row as isize {
+            let (mut at, end) = (at, at + some);
+            while at < end {
+                // Nothing is between the rows of a matrix.
+                let (matrix, past) = (at / self.bytes, at % self.bytes);
+                let some = (end - at).min(self.bytes - past);
+                prefetch_bytes(
+                    from.wrapping_offset(matrix as isize * next).wrapping_add(past),
+                    some as isize,
+                );
+                at += some;
+            }
+            return;
         }
         for index in at / row..(at + some) / row {
             let (matrix, row_of_it) = ((index / rows) as isize, (index % rows) as isize);
