@@ -306,6 +306,28 @@ fn casts_of_short_axes() {
     }
 }
 
+/// Integers of so many bytes.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn kind(bytes: usize, code: u8) -> DLDataType {
+    DLDataType { code, bits: 8 * bytes as u8, lanes: 1 }
+}
+
+/// Numbers that all of those have.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn small_numbers(random: &mut Random) -> Vec<u8> {
+    (0..65521).map(|_| random.next() as u8 & 127).collect()
+}
+
+/// So many elements of some bytes that are those, over and over.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn over_and_over(numbers: &[u8], count: usize, size: usize) -> Vec<u8> {
+    let mut elements = vec![0; count * size];
+    for (element, number) in elements.chunks_exact_mut(size).zip(numbers.iter().cycle()) {
+        element[0] = *number;
+    }
+    elements
+}
+
 /// Transposed casts of results that are written around the caches, whose rows are as long as blocks are, or a little
 /// longer, and start anywhere in a line.
 #[test]
@@ -333,15 +355,11 @@ fn streamed_casts() {
         (300, 4, 4, 60),
     ];
     // Signed, unsigned: the numbers are ones that both have.
-    let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
     let mut random = Random(10);
     for (rows, from, to, lead) in CASES {
         let columns = BYTES / from.max(to) / rows + random.below(64);
-        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
-        let mut source = vec![0; rows * columns * from];
-        for (element, value) in source.chunks_exact_mut(from).zip(noise.iter().cycle()) {
-            element[0] = *value;
-        }
+        let noise = small_numbers(&mut random);
+        let source = over_and_over(&noise, rows * columns, from);
         let mut want = vec![0; rows * columns * to + lead];
         for (at, element) in want[lead..].chunks_exact_mut(to).enumerate() {
             element[0] = noise[(at % rows * columns + at / rows) % noise.len()];
@@ -378,7 +396,6 @@ fn streamed_narrowing_casts() {
         (8, 4, &[33, 34, 35], &[3, 2, 1, 0]),
         (4, 2, &[12, 1000, 70], &[0, 3, 1, 2]),
     ];
-    let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
     let mut random = Random(17);
     for (from, to, extents, order) in CASES {
         // What is larger decides whether the result goes around the caches.
@@ -392,7 +409,7 @@ fn streamed_narrowing_casts() {
             strides
         };
         let (count, strides) = (extents.iter().product::<i64>() as usize, dense(&extents));
-        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
+        let noise = small_numbers(&mut random);
         let mut bytes = vec![0; count * from];
         for (element, value) in bytes.chunks_exact_mut(from).zip(noise.iter().cycle()) {
             element[0] = *value;
@@ -501,16 +518,12 @@ fn streamed_crosswise_casts() {
         (1000, 32, 8, 4, 0),
         (90, 2, 4, 4, 60),
     ];
-    let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
     let mut random = Random(12);
     for (n, across, from, to, lead) in CASES {
         let along = BYTES / from.max(to) / n / across + random.below(9);
         let elements = n * across * along;
-        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
-        let mut source = vec![0; elements * from];
-        for (element, value) in source.chunks_exact_mut(from).zip(noise.iter().cycle()) {
-            element[0] = *value;
-        }
+        let noise = small_numbers(&mut random);
+        let source = over_and_over(&noise, elements, from);
         let mut want = vec![0; elements * to + lead];
         for (at, element) in want[lead..].chunks_exact_mut(to).enumerate() {
             let (row, column) = (at / n, at % n);
@@ -551,15 +564,11 @@ fn streamed_casts_of_rows() {
         (3001, 3000, 4, 2, 62),
         (9000, 100, 2, 4, 32),
     ];
-    let kind = |bytes: usize, code| DLDataType { code, bits: 8 * bytes as u8, lanes: 1 };
     let mut random = Random(15);
     for (n, between, from, to, lead) in CASES {
         let (count, step) = (BYTES / to / n + random.below(9), n + between);
-        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
-        let mut elements = vec![0; count * step * from];
-        for (element, value) in elements.chunks_exact_mut(from).zip(noise.iter().cycle()) {
-            element[0] = *value;
-        }
+        let noise = small_numbers(&mut random);
+        let elements = over_and_over(&noise, count * step, from);
         for is_back in [false, true] {
             let row = |at: usize| if is_back { count - 1 - at } else { at };
             let mut want = vec![0; count * n * to + lead];
@@ -1060,7 +1069,7 @@ fn streamed_steps() {
         let rows = if rows == 0 { BYTES / from.max(to) * to / long } else { rows };
         let columns = (BYTES / from.max(to)).div_ceil(rows) + random.below(5);
         let wide = columns * step.unsigned_abs() as usize;
-        let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8 & 127).collect();
+        let noise = small_numbers(&mut random);
         let mut source = vec![0; rows * skip * wide * from];
         if from == to {
             for part in source.chunks_mut(noise.len()) {

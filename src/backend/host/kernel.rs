@@ -87,7 +87,9 @@ impl Move {
     /// Whether [`Kernel::rows`] writes runs of `n` elements around the caches.
     fn is_around(&self, n: i64, along: Option<&Axis>) -> bool {
         let bytes = n * self.size as i64;
-        let many = |axis: &Axis| axis.destination == bytes && axis.extent * bytes >= SOME_ROWS as i64;
+        let many = |axis: &Axis| {
+            axis.destination == bytes && axis.extent * bytes >= stream::crossed::AS_ONE_FROM as i64
+        };
         bytes >= SHORT_ROW as i64 && along.is_some_and(many)
     }
 
@@ -99,7 +101,11 @@ impl Move {
         let pays = AS_ONE.contains(&bytes)
             || (SHORT_ROW..AS_ONE.start).contains(&bytes) && next.0.unsigned_abs() as usize >= 2 * bytes;
         let follow = (from, to, next.1) == (size, size, bytes as i64);
-        self.streams_batches() && Memory::is_zen5() && pays && follow && bytes * count >= SOME_ROWS
+        self.streams_batches()
+            && Memory::is_zen5()
+            && pays
+            && follow
+            && bytes * count >= stream::crossed::AS_ONE_FROM
     }
 
     /// Whether rows of such steps, so many bytes from one to the next, are written around the caches together.
@@ -261,10 +267,7 @@ impl Kernel for Move {
             let destination = self.sides.destination.offset(to.0 as isize);
             let bytes = n * self.size;
             if self.streams_as_one(from.1, to.1, n, next, count) {
-                let along = Axis { extent: count as i64, source: next.0, destination: next.1 };
-                let one = Axis { extent: 1, source: bytes as i64, destination: 0 };
-                let runs = copy::of_runs(Isa::get());
-                stream::crossed::copy(runs, source, destination, bytes, &along, &one);
+                return self.as_one(from.0, to.0, n, count, next);
             } else if self.streams(from.1, to.1, n, (next.0, count)) {
                 self.rows_around((source, from_steps), (destination, to_steps), n, count);
             } else if self.streams_together(from.1, to, n, next.1, count) {
@@ -381,8 +384,7 @@ impl Kernel for Move {
         }
         // Memory takes whole lines, but of what is in order on both sides.
         let are_short = inner.source == size && inner.extent * size < LINE as i64;
-        let nearest = axes.iter().rev().skip(1).min_by_key(|axis| axis.source.unsigned_abs())?;
-        let is_in_order = Memory::is_zen5() && *nearest == axes[axes.len() - 2];
+        let is_in_order = Memory::is_zen5() && pieces::are_in_order(axes);
         (self.how == How::Streamed && are_short && !is_in_order).then_some(pieces::Order::Destination)
     }
 
@@ -478,8 +480,6 @@ impl Kernel for MoveBits {
 const SHORT_ROW: usize = 128;
 /// Bytes of rows that follow each other, for which it is better to be one than to be put together, or than to be by turns.
 const AS_ONE: std::ops::Range<usize> = 256..20 << 10;
-/// Bytes of such rows at least: fewer are done before anything has been asked for.
-const SOME_ROWS: usize = 2 * LONG_ROW;
 /// Bytes of a run from which on the lines that it shares with others are few, or soon there again.
 fn whole_run() -> usize {
     if Memory::get() == Memory::Near { LINE / 2 } else { 4 * LINE }

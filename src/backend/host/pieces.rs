@@ -43,6 +43,13 @@ pub fn are_apart(axes: &[Axis], near: usize, size: i64) -> bool {
     are_picked && is_wide && axes.iter().fold(1, |all: i64, axis| all.saturating_mul(axis.extent)) >= MANY
 }
 
+/// Whether rows that are next to each other in the destination are so in the source.
+pub fn are_in_order(axes: &[Axis]) -> bool {
+    let step = |axis: &Axis| axis.source.unsigned_abs();
+    let Some((along, outer)) = axes.split_last().and_then(|(_, rest)| rest.split_last()) else { return true };
+    outer.iter().all(|axis| step(axis) >= step(along))
+}
+
 /// How many steps of each axis a piece has.
 struct Blocks {
     steps: PerAxis<i64>,

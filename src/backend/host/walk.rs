@@ -134,6 +134,18 @@ pub trait Kernel: Sync + Sized {
         unreachable!("crosses() says no")
     }
 
+    /// Does `count` rows as [`Kernel::rows`], which follow each other in the destination, as one that is asked for: rows of
+    /// [`Kernel::crossed`] with nothing across.
+    ///
+    /// # Safety
+    /// As [`Kernel::rows`].
+    unsafe fn as_one(&self, from: i64, to: i64, n: usize, count: usize, next: (i64, i64)) -> bool {
+        let along = Axis { extent: count as i64, source: next.0, destination: next.1 };
+        let across = Axis { extent: 1, source: n as i64 * self.steps().0, destination: 0 };
+        // SAFETY: as the caller says.
+        unsafe { self.crossed(from, to, n, &along, &across) }
+    }
+
     /// Whether it has [`Kernel::shuffled`].
     fn shuffles(&self) -> bool {
         false
@@ -390,7 +402,7 @@ const LONG_BLOCK: i64 = 1024;
 
 /// The axes of [`Kernel::crossed`], if that is best.
 fn crossing<'a>(axes: &'a [Axis], kernel: &impl Kernel) -> Option<(&'a Axis, &'a Axis)> {
-    let (inner, rest) = axes.split_last()?;
+    let (inner, rest) = axes.split_last().filter(|_| kernel.goes_around())?;
     let (along, others) = rest.split_last()?;
     let across = others.iter().min_by_key(|axis| axis.source.unsigned_abs())?;
     let is_run = (inner.source, inner.destination) == kernel.steps();

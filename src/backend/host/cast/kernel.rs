@@ -195,7 +195,7 @@ impl CastKernel {
         // Of shorter ones that costs as much as it saves.
         let is_long = read.max(written) >= AS_ONE && written >= LINE;
         let is_short = written <= stream::crossed::MOST as usize;
-        let are_many = written * count >= 2 * LONG_ROW;
+        let are_many = written * count >= stream::crossed::AS_ONE_FROM;
         self.streams && !stream::through() && Memory::is_zen5() && is_long && is_short && are_many
     }
 
@@ -287,12 +287,10 @@ impl Kernel for CastKernel {
         let (read, written) = (n * source_size, n * destination_size);
         let is_run = (from.1, to.1) == (source_size as i64, destination_size as i64);
         if self.streams_as_one(read, written, count) && is_run && next.1 == written as i64 {
-            let along = Axis { extent: count as i64, source: next.0, destination: next.1 };
-            let one = Axis { extent: 1, source: read as i64, destination: 0 };
             // SAFETY: as the caller says.
-            return unsafe { self.crossed(from.0, to.0, n, &along, &one) };
+            return unsafe { self.as_one(from.0, to.0, n, count, next) };
         }
-        if !self.streams || !dense || n * destination_size < LONG_ROW {
+        if !self.streams || !dense || written < LONG_ROW {
             // Where others are between rows, prefetchers make nothing of those that follow.
             let step = next.0.unsigned_abs() as usize;
             let are_apart = is_run && read >= 4 * LINE && step >= read + LINE;
@@ -421,10 +419,7 @@ impl Kernel for CastKernel {
             Some(near) if (axes[near].source.abs(), inner.destination) == steps => {
                 inner.extent.min(axes[near].extent) < SHORT_SIDE && inner.extent * axes[near].extent < SMALL
             }
-            _ if self.streams => {
-                let along = axes[..axes.len() - 1].last()?.source.abs();
-                self.has_few(inner.extent, axes.iter().rev().skip(1).all(|axis| axis.source.abs() >= along))
-            }
+            _ if self.streams => self.has_few(inner.extent, pieces::are_in_order(axes)),
             _ => inner.extent < SHORT_ROW,
         };
         let crosses = || near.is_some_and(|near| pieces::are_apart(axes, near, steps.0));

@@ -29,6 +29,9 @@ const AHEAD: usize = 16 << 10;
 pub const MOST: i64 = RUN as i64;
 /// Bytes that a block of casts reads at most, which may be more than it writes.
 const BLOCK: usize = 192 << 10;
+/// Bytes of rows that follow each other, from which on they are worth being done as one: fewer are done before anything has
+/// been asked for.
+pub const AS_ONE_FROM: usize = 8 << 10;
 /// Bytes of a row from which on it is not put together with others before it is written.
 const BY_ITSELF: usize = 512;
 

@@ -306,8 +306,9 @@ static REACHES: [[Reach; 11]; 5] = [reaches(1), reaches(2), reaches(4), reaches(
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
 /// runs that are asked for before; then those of [`Memory::Near`], the second for [`pairs`], the third in blocks that are
-/// asked for before; both of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; last the second of
-/// [`Memory::Other`], of which only short rows are asked for a block ahead.
+/// asked for before; both of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; the second of
+/// [`Memory::Other`], of which only short rows are asked for a block ahead; last that of [`Memory::Near`] where rows clash,
+/// however long the innermost axis is.
 const fn reaches(size: usize) -> [Reach; 11] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
