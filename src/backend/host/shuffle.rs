@@ -2,14 +2,16 @@
 //! are reversed. Every byte of a line of the results by one shuffle.
 
 use super::isa::Isa;
-use super::stream::LINE;
+use super::stream::{self, LINE};
 use super::walk::each_at;
 use crate::layout::Axis;
 
 /// Bytes of the largest group: two lines.
 pub const MOST: usize = 2 * LINE;
-/// Bytes of the largest group where a shuffle is one of sixteen bytes.
+/// Bytes of a shuffle where there is none of a line: of larger groups there is one for each lane that is read.
 const LANE: usize = 16;
+/// Bytes of the results of a larger group that are put together at a time.
+const PAIR: usize = 2 * LANE;
 /// Bytes of all groups from which on a table is worth it.
 const LEAST: i64 = 512;
 
@@ -28,18 +30,16 @@ impl Group {
     /// How many axes are around the innermost ones of a job whose elements lie within a group on both sides, where groups follow
     /// one another in the destination, but not in the source.
     pub fn apart(isa: Isa, axes: &[Axis], (from, to): (i64, i64)) -> Option<usize> {
-        let most = match isa {
-            Isa::Avx512 => MOST,
-            Isa::Avx2 | Isa::Neon => LANE,
-            _ => return None,
-        };
+        if !has_shuffles(isa) {
+            return None;
+        }
         let (mut elements, mut reach) = (1, 0);
         for (around, axis) in axes.iter().enumerate().rev() {
             if axis.destination != elements * to || axis.source < 0 {
                 return None;
             }
             elements *= axis.extent;
-            if elements * from > most as i64 {
+            if elements * from > MOST as i64 {
                 return None;
             }
             reach += (axis.extent - 1) * axis.source;
@@ -47,7 +47,8 @@ impl Group {
             if elements > 1 && reach == (elements - 1) * from && is_moved() {
                 let next = axes[..around].last()?;
                 let follows = |step: i64, size: i64| step == elements * size;
-                return (follows(next.destination, to) && !follows(next.source, from)).then_some(around);
+                let is_apart = follows(next.destination, to) && !follows(next.source, from);
+                return (is_apart && pays(isa, axes, around, from)).then_some(around);
             }
         }
         None
@@ -55,11 +56,9 @@ impl Group {
 
     /// Those of a job with such steps between elements that follow each other.
     pub fn of(isa: Isa, axes: &[Axis], (from, to): (i64, i64)) -> Option<Group> {
-        let most = match isa {
-            Isa::Avx512 => MOST,
-            Isa::Avx2 | Isa::Neon => LANE,
-            _ => return None,
-        };
+        if !has_shuffles(isa) {
+            return None;
+        }
         let (mut elements, mut reach, mut lowest) = (1, 0, 0);
         for (around, axis) in axes.iter().enumerate().rev() {
             if axis.destination != elements * to {
@@ -67,14 +66,15 @@ impl Group {
             }
             // The same elements on both sides, and groups that follow one another.
             if elements > 1 && reach == (elements - 1) * from && axis.source == elements * from {
-                return (elements * from * axis.extent >= LEAST).then_some(Group {
+                let are_many = elements * from * axis.extent >= LEAST;
+                return (are_many && pays(isa, axes, around + 1, from)).then_some(Group {
                     around: around + 1,
                     elements: elements as usize,
                     lowest,
                 });
             }
             elements *= axis.extent;
-            if elements * from > most as i64 {
+            if elements * from > MOST as i64 {
                 return None;
             }
             let last = (axis.extent - 1) * axis.source;
@@ -82,6 +82,25 @@ impl Group {
         }
         None
     }
+}
+
+/// Whether shuffles are better for the groups of a job, of elements of a size, with so many axes around them: those of lanes
+/// are not where squares fill as many, nor, unless results are put together to be written around the caches, where elements are
+/// lanes.
+fn pays(isa: Isa, axes: &[Axis], around: usize, size: i64) -> bool {
+    let bytes = |axes: &[Axis]| axes.iter().fold(size, |bytes, axis| bytes.saturating_mul(axis.extent));
+    let is_side = |axis: &Axis| axis.extent >= 4 && axis.extent * size % LANE as i64 == 0;
+    let group = &axes[around..];
+    isa == Isa::Avx512
+        || match size == LANE as i64 {
+            true => stream::pays(bytes(axes) as usize),
+            false => bytes(group) < MOST as i64 || !group.iter().all(is_side),
+        }
+}
+
+/// Whether any bytes of a lane may change places.
+fn has_shuffles(isa: Isa) -> bool {
+    matches!(isa, Isa::Avx512 | Isa::Avx2 | Isa::Neon)
 }
 
 /// The shuffle of a group.
@@ -102,7 +121,8 @@ impl Shuffle {
         let bytes = group.elements * size;
         let vector = if isa == Isa::Avx512 { LINE } else { LANE };
         let turn = if bytes > vector { bytes } else { vector / bytes * bytes };
-        let (mut table, mut to) = ([0; MOST], 0);
+        // What is beyond a turn is nowhere.
+        let (mut table, mut to) = ([u8::MAX; MOST], 0);
         each_at(&axes[group.around..], (-group.lowest, 0), &mut |from, _, _| {
             for byte in 0..size {
                 table[to + byte] = (from as usize + byte) as u8;
@@ -130,6 +150,10 @@ impl Shuffle {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 => self.of_a_line(source, destination, bytes),
                 #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 if self.turn > LANE => self.of_lanes(source, destination, bytes),
+                #[cfg(target_arch = "aarch64")]
+                Isa::Neon if self.turn > LANE => self.of_lanes(source, destination, bytes),
+                #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 => self.of_a_lane(source, destination, bytes),
                 #[cfg(target_arch = "aarch64")]
                 Isa::Neon => self.of_a_lane(source, destination, bytes),
@@ -147,6 +171,58 @@ impl Shuffle {
             let first = to - (to - turn) % self.turn;
             // SAFETY: the caller's.
             unsafe { *destination.add(to) = *source.add(first + usize::from(self.table[to - first])) };
+        }
+    }
+
+    /// As many groups as are whole pairs of lanes on both sides, and what is left byte by byte. `pair` puts together a pair of
+    /// some lanes from there on.
+    ///
+    /// # Safety
+    /// As [`Shuffle::run`], of so many bytes; `pair` reads those lanes, and writes a pair.
+    #[inline(always)]
+    unsafe fn by_pairs(
+        &self,
+        source: *const u8,
+        destination: *mut u8,
+        bytes: usize,
+        pair: impl Fn(&[Part], *const u8, *mut u8),
+    ) {
+        let pairs = Pairs::of(self);
+        let whole = self.bytes.next_multiple_of(PAIR);
+        let mut at = 0;
+        // SAFETY: the caller's. What a pair writes beyond its group the next one's first writes again.
+        unsafe {
+            // Two groups at a time, the last pairs first for that reason.
+            while at + self.bytes + whole <= bytes {
+                for (parts, to) in pairs.each().rev() {
+                    pair(parts, source.add(at), destination.add(at + to));
+                    pair(parts, source.add(at + self.bytes), destination.add(at + self.bytes + to));
+                }
+                at += 2 * self.bytes;
+            }
+            self.of_a_byte(source, destination, at, bytes);
+        }
+    }
+
+    /// # Safety
+    /// As [`Shuffle::run`], of so many bytes; the processor has NEON.
+    #[cfg(target_arch = "aarch64")]
+    unsafe fn of_lanes(&self, source: *const u8, destination: *mut u8, bytes: usize) {
+        use std::arch::aarch64::*;
+        // SAFETY: the caller's.
+        unsafe {
+            self.by_pairs(source, destination, bytes, |parts, from, to| {
+                let mut pair = [vdupq_n_u8(0); 2];
+                for part in parts {
+                    let lane = vld1q_u8(from.add(part.from));
+                    for (index, half) in pair.iter_mut().enumerate() {
+                        let table = vld1q_u8(part.table.as_ptr().add(index * LANE));
+                        *half = vorrq_u8(*half, vqtbl1q_u8(lane, table));
+                    }
+                }
+                vst1q_u8(to, pair[0]);
+                vst1q_u8(to.add(LANE), pair[1]);
+            });
         }
     }
 
@@ -168,6 +244,61 @@ impl Shuffle {
     }
 }
 
+/// What a pair of lanes of the results takes from one lane of the source.
+#[derive(Clone, Copy)]
+struct Part {
+    /// Where that begins.
+    from: usize,
+    /// For a shuffle of each lane of the pair, which makes nothing of what comes from elsewhere.
+    table: [u8; PAIR],
+}
+
+/// The pairs of lanes of a group, and of what is after it.
+struct Pairs {
+    parts: [Part; (MOST / PAIR) * (MOST / LANE)],
+    /// How many parts the pairs up to each have.
+    ends: [usize; MOST / PAIR],
+    count: usize,
+}
+
+impl Pairs {
+    #[inline(always)]
+    fn of(shuffle: &Shuffle) -> Pairs {
+        // A shuffle of x86-64 makes nothing of what has the upper bit, NEON's of what is no place of a lane.
+        const BEYOND: u8 = if cfg!(target_arch = "x86_64") { 0x80 - LANE as u8 } else { 0 };
+        let mut pairs = Pairs {
+            parts: [Part { from: 0, table: [0; PAIR] }; _],
+            ends: [0; _],
+            count: shuffle.bytes.div_ceil(PAIR),
+        };
+        let mut end = 0;
+        for (index, places) in shuffle.table.chunks(PAIR).take(pairs.count).enumerate() {
+            for from in (0..shuffle.bytes).step_by(LANE) {
+                let part = &mut pairs.parts[end];
+                part.from = from;
+                let mut is_there = false;
+                for (entry, place) in part.table.iter_mut().zip(places) {
+                    let place = place.wrapping_sub(from as u8);
+                    *entry = place.saturating_add(BEYOND);
+                    is_there |= place < LANE as u8;
+                }
+                end += usize::from(is_there);
+            }
+            pairs.ends[index] = end;
+        }
+        pairs
+    }
+
+    /// The parts of each, and where it begins in the group.
+    #[inline(always)]
+    fn each(&self) -> impl DoubleEndedIterator<Item = (&[Part], usize)> {
+        (0..self.count).map(|index| {
+            let start = if index == 0 { 0 } else { self.ends[index - 1] };
+            (&self.parts[start..self.ends[index]], index * PAIR)
+        })
+    }
+}
+
 // What is written after a turn is written again by the next. The last ones touch no more than there is left.
 #[cfg(target_arch = "x86_64")]
 impl Shuffle {
@@ -186,6 +317,25 @@ impl Shuffle {
                 at += self.turn;
             }
             self.of_a_byte(source, destination, at, bytes);
+        }
+    }
+
+    /// # Safety
+    /// As [`Shuffle::run`], of so many bytes; the processor has AVX2.
+    #[target_feature(enable = "avx2")]
+    unsafe fn of_lanes(&self, source: *const u8, destination: *mut u8, bytes: usize) {
+        use std::arch::x86_64::*;
+        // SAFETY: the caller's.
+        unsafe {
+            self.by_pairs(source, destination, bytes, |parts, from, to| {
+                let mut pair = _mm256_setzero_si256();
+                for part in parts {
+                    let lane = _mm256_broadcastsi128_si256(_mm_loadu_si128(from.add(part.from).cast()));
+                    let table = _mm256_loadu_si256(part.table.as_ptr().cast());
+                    pair = _mm256_or_si256(pair, _mm256_shuffle_epi8(lane, table));
+                }
+                _mm256_storeu_si256(to.cast(), pair);
+            });
         }
     }
 
