@@ -1,6 +1,8 @@
 //! x86-64 with AVX2 and F16C: casts that go through float16, for which there are instructions. They
 //! neither flush subnormals nor look at the rounding mode, whatever the control register says.
 
+mod integers;
+
 use std::arch::x86_64::*;
 
 use super::{BLOCK, Bf16, Bool, Compiled, F16 as Half, Float, ODD, Odd, SMALL, each_range, row};
@@ -31,8 +33,13 @@ const TURN: usize = 512;
 const F16_LARGEST: f32 = 65504.0;
 
 impl Compiled {
-    /// With the casts of float32 replaced that have better instructions than a compiler finds.
-    pub(super) const fn with_avx2(mut self) -> Compiled {
+    /// With the casts replaced that have better instructions than a compiler finds.
+    pub(super) const fn with_avx2(self) -> Compiled {
+        self.with_floats().with_integers()
+    }
+
+    /// The same of floats to smaller ones and to uint8.
+    const fn with_floats(mut self) -> Compiled {
         self.rows[0][F32][U8] = to_bytes;
         self.rows[1][F32][U8] = to_bytes;
         self.rows[0][F16][F32] = widen;
@@ -50,7 +57,7 @@ impl Compiled {
     /// The same for AVX-512, with AVX2's where vectors of 64 bytes are no faster, and slower to memory.
     pub(super) const fn with_avx512(self) -> Compiled {
         use super::avx2::{COMPILED, row};
-        let mut compiled = Compiled { pair: COMPILED.pair, part: COMPILED.part, ..self.with_avx2() };
+        let mut compiled = Compiled { pair: COMPILED.pair, part: COMPILED.part, ..self.with_floats() };
         compiled.rows[0][F32][I32] = row::<f32, i32, false>;
         compiled.rows[1][F32][I32] = row::<f32, i32, true>;
         compiled.rows[0][I32][F32] = row::<i32, f32, false>;
@@ -563,10 +570,9 @@ mod tests {
         from: usize,
         to: usize,
         values: &[u8],
-        size: usize,
+        (size, width): (usize, usize),
     ) -> Vec<(Isa, usize, Vec<u8>, Vec<u8>)> {
         let n = values.len() / size;
-        let width = if to == ODD { 4 } else { 2 };
         assert!(n > BLOCK);
         let mut results = Vec::new();
         for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| isa.is_there()) {
@@ -613,9 +619,8 @@ mod tests {
         for value in all.into_iter().map(f64::from_bits).filter(|value| keeps_bits || !value.is_nan()) {
             values.extend(value.to_ne_bytes());
         }
-        for to in [F16, BF16, ODD] {
-            for (isa, saturate, rows, ones) in rows_and_ones(F64, to, &values, 8) {
-                let width = rows.len() / (values.len() / 8);
+        for (to, width) in [(F16, 2), (BF16, 2), (ODD, 4)] {
+            for (isa, saturate, rows, ones) in rows_and_ones(F64, to, &values, (8, width)) {
                 for (at, (row, one)) in rows.chunks(width).zip(ones.chunks(width)).enumerate() {
                     let value = &values[8 * at..8 * at + 8];
                     assert_eq!(row, one, "{isa:?}, {saturate}, to {to}: {value:x?}");
@@ -640,12 +645,67 @@ mod tests {
         let mut bytes = Vec::new();
         magnitudes.iter().for_each(|value| bytes.extend(value.to_ne_bytes()));
         for from in [I32, U32] {
-            for (isa, saturate, rows, _) in rows_and_ones(from, BF16, &bytes, 4) {
+            for (isa, saturate, rows, _) in rows_and_ones(from, BF16, &bytes, (4, 2)) {
                 for (value, row) in magnitudes.iter().zip(rows.chunks(2)) {
                     let exact = if from == I32 { f64::from(*value as i32) } else { f64::from(*value) };
                     let once = Bf16::round::<false>(super::super::float::round_to_odd(exact)).0;
                     assert_eq!(row, once.to_ne_bytes(), "{isa:?}, {saturate}, {from}: {value:#x}");
                 }
+            }
+        }
+    }
+
+    /// About each power of two, halfway between what narrower numbers there are, beyond all integers, and what is no number.
+    #[test]
+    fn integers_and_floats_as_elsewhere() {
+        let check = |(from, size): (usize, usize), (to, width): (usize, usize), values: &[u8]| {
+            for (isa, saturate, rows, ones) in rows_and_ones(from, to, values, (size, width)) {
+                for (at, (row, one)) in rows.chunks(width).zip(ones.chunks(width)).enumerate() {
+                    let value = &values[size * at..size * (at + 1)];
+                    assert_eq!(row, one, "{isa:?}, {saturate}, {from} to {to}: {value:x?}");
+                }
+            }
+        };
+        let place = |scalar: Scalar| scalar as usize;
+        let (i64s, u64s) = (place(Scalar::Int64), place(Scalar::Uint64));
+        let mut longs: Vec<u64> = vec![0];
+        for bit in 0..64 {
+            for below in [0, 7, 8, 9, 10, 11, 12, 23, 24, 25, 52, 53].map(|some| (1u64 << bit) >> some) {
+                for less in [0, 7, 8, 9, 24, 25, 53].map(|some| (1u64 << bit) >> some) {
+                    let value = (1u64 << bit).wrapping_add(below).wrapping_add(less);
+                    longs.extend([value - 1, value, value + 1].into_iter().flat_map(|v| [v, !v]));
+                }
+            }
+        }
+        let bytes: Vec<u8> = longs.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        for from in [i64s, u64s] {
+            for to in [(F16, 2), (BF16, 2), (F32, 4), (F64, 8), (ODD, 4)] {
+                check((from, 8), to, &bytes);
+            }
+        }
+
+        let mut floats = vec![0.0, 0.4, 0.6, f64::NAN, f64::INFINITY, f64::MAX, f64::MIN_POSITIVE, 5e-324];
+        for power in -2..70 {
+            let whole = 2f64.powi(power);
+            for part in
+                [0.0, 0.5, 1.0, 1.5, whole / 2.0, whole / 128.0, whole / 1024.0, whole / 2f64.powi(24)]
+            {
+                floats.extend([whole + part, whole - part, whole.next_down(), whole.next_up()]);
+            }
+        }
+        let floats: Vec<u8> =
+            floats.into_iter().flat_map(|value| [value, -value]).flat_map(f64::to_ne_bytes).collect();
+        let n = floats.len() / 8;
+        for (from, size) in [(F16, 2), (BF16, 2), (F32, 4), (F64, 8)] {
+            let mut values = vec![0; n * size];
+            // SAFETY: as many elements; the baseline's instructions are there.
+            unsafe {
+                let row = Compiled::get(Isa::Baseline).rows[0][F64][from];
+                row(floats.as_ptr(), values.as_mut_ptr(), n);
+            }
+            let narrow = [(place(Scalar::Int8), 1), (place(Scalar::Int16), 2)];
+            for to in narrow.into_iter().chain([(i64s, 8), (u64s, 8)]) {
+                check((from, size), to, &values);
             }
         }
     }
