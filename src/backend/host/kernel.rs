@@ -96,13 +96,17 @@ impl Move {
     /// Whether rows of such steps, which follow each other in the destination, are written around the caches as one row
     /// that is asked for.
     fn streams_as_one(&self, from: i64, to: i64, n: usize, next: (i64, i64), count: usize) -> bool {
-        let (size, bytes) = (self.size as i64, n * self.size);
+        let (size, bytes, step) = (self.size as i64, n * self.size, next.0.unsigned_abs() as usize);
         // Shorter ones are better put together, unless they are few of the lines that are read in order.
-        let pays = AS_ONE.contains(&bytes)
-            || (SHORT_ROW..AS_ONE.start).contains(&bytes) && next.0.unsigned_abs() as usize >= 2 * bytes;
+        let pays = match Memory::is_zen5() {
+            true => {
+                AS_ONE.contains(&bytes) || (SHORT_ROW..AS_ONE.start).contains(&bytes) && step >= 2 * bytes
+            }
+            false => AS_ONE_NEAR.contains(&bytes) && step.abs_diff(bytes) <= bytes / 4,
+        };
         let follow = (from, to, next.1) == (size, size, bytes as i64);
         self.streams_batches()
-            && Memory::is_zen5()
+            && Memory::joins_rows()
             && pays
             && follow
             && bytes * count >= stream::crossed::AS_ONE_FROM
@@ -321,7 +325,7 @@ impl Kernel for Move {
     }
 
     fn in_runs(&self, n: i64, along: Option<&Axis>) -> Option<usize> {
-        if self.how == How::Streamed && (!Memory::is_zen5() || self.is_around(n, along)) {
+        if self.how == How::Streamed && (!Memory::joins_rows() || self.is_around(n, along)) {
             return None;
         }
         // Elements of some sizes have better rows than of one, and what is shorter and not in the caches is walked in blocks.
@@ -379,7 +383,9 @@ impl Kernel for Move {
     fn in_pieces(&self, axes: &[Axis], near: Option<usize>) -> Option<pieces::Order> {
         let has_both = self.copy.is_some() && self.transpose.is_some() && axes.len() <= MOST_AXES;
         let (inner, size) = (axes.last().filter(|_| has_both)?, self.size as i64);
-        if near.is_some_and(|near| pieces::are_apart(axes, near, size)) {
+        // Wide elements are faster as they are where vectors are short.
+        let is_picked = size < 8 || Isa::get() == Isa::Avx512;
+        if is_picked && near.is_some_and(|near| pieces::are_apart(axes, near, size)) {
             return Some(pieces::Order::Source);
         }
         // Memory takes whole lines, but of what is in order on both sides.
@@ -480,15 +486,17 @@ impl Kernel for MoveBits {
 const SHORT_ROW: usize = 128;
 /// Bytes of rows that follow each other, for which it is better to be one than to be put together, or than to be by turns.
 const AS_ONE: std::ops::Range<usize> = 256..20 << 10;
+/// The same of what is not Zen 5, where little may be between them as well.
+const AS_ONE_NEAR: std::ops::Range<usize> = 512..8 << 10;
 /// Bytes of a run from which on the lines that it shares with others are few, or soon there again.
 fn whole_run() -> usize {
-    if Memory::get() == Memory::Near { LINE / 2 } else { 4 * LINE }
+    if Memory::joins_rows() { LINE / 2 } else { 4 * LINE }
 }
 
 /// Bytes of a job from which on what it reads is asked for: what is likely not in the second cache, nor in the third one where
 /// reading from that takes no longer than asking.
 fn far() -> usize {
-    if Memory::get() == Memory::Near { 4 << 20 } else { 256 << 10 }
+    if Memory::joins_rows() { 4 << 20 } else { 256 << 10 }
 }
 
 /// Bytes of a matrix that is done before the processor has found out what to read next.

@@ -171,6 +171,12 @@ impl Memory {
         Memory::known().1
     }
 
+    /// Whether rows that are near to each other are best done as one, or by one call: asked for some way ahead, by turns with
+    /// what is written, and without looking for lines that they share. Measured on Zen 3 and Zen 5.
+    pub fn joins_rows() -> bool {
+        matches!(Memory::get(), Memory::Near | Memory::Other)
+    }
+
     #[inline(always)]
     fn known() -> (Memory, bool) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

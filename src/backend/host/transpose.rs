@@ -386,7 +386,7 @@ impl Matrix {
     /// Whether the second cache holds it with the next one, and a line of each of its rows is little, or part of a long row.
     fn is_near(&self, size: usize) -> bool {
         let (row, strip) = (self.columns * size, self.rows * LINE);
-        let has_room = matches!(Memory::get(), Memory::Near | Memory::Deep);
+        let has_room = Memory::get() != Memory::Mesh;
         has_room && row * self.rows <= NEXT_TO && strip <= if row <= NARROW / 2 { STRIP / 2 } else { STRIP }
     }
 

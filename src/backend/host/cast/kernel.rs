@@ -181,7 +181,7 @@ impl CastKernel {
     fn has_few(&self, n: i64, is_in_order: bool) -> bool {
         let (source_size, destination_size) = self.caster.sizes();
         let few = match source_size {
-            _ if !Memory::is_zen5() => FEW,
+            _ if !Memory::joins_rows() => FEW,
             ..=2 => SHORT_ROW,
             _ if destination_size > source_size && !is_in_order => SHORT_ROW / 2,
             _ => FEW,
@@ -196,7 +196,7 @@ impl CastKernel {
         let is_long = read.max(written) >= AS_ONE && written >= LINE;
         let is_short = written <= stream::crossed::MOST as usize;
         let are_many = written * count >= stream::crossed::AS_ONE_FROM;
-        self.streams && !stream::through() && Memory::is_zen5() && is_long && is_short && are_many
+        self.streams && !stream::through() && Memory::joins_rows() && is_long && is_short && are_many
     }
 
     /// Casts what is put together at a time of a batch, each of so many elements.
@@ -393,7 +393,7 @@ impl Kernel for CastKernel {
         let bytes = (n * source_size as i64, n * destination_size as i64);
         let is_short = bytes.1 <= stream::crossed::MOST;
         // Pieces are better for small elements.
-        let is_wide = destination_size > 2 || !self.has_few(n, false) || !Memory::is_zen5();
+        let is_wide = destination_size > 2 || !self.has_few(n, false) || !Memory::joins_rows();
         let pays = is_short && is_wide && stream::crossed::pays(bytes, along, across);
         self.streams && !stream::through() && pays
     }

@@ -1,13 +1,13 @@
 //! Rows that lie crosswise: what follows a row in the destination is far from it in the source, and what follows it in
 //! the source is far from it in the destination. Some rows of the source's axis, and of each some that follow in the
 //! destination, are a block. It is read in the order of the source while the block before is written in that of the
-//! destination, so that memory sees runs of several rows on both sides: a block ahead, or on Zen 5 less, two lines by turns
+//! destination, so that memory sees runs of several rows on both sides: a block ahead, or on AMD's less, two lines by turns
 //! with two that are written. What does not fill a line of a run waits for the next block.
 
 use std::ops::RangeInclusive;
 
 #[cfg(target_arch = "x86_64")]
-use super::x86;
+use super::{super::isa::Isa, x86};
 use super::{Buffer, LINE, Line, Memory, NOTHING, lines, prefetch_first, prefetch_second, write_around_by};
 use crate::backend::host::copy::RunsFn;
 use crate::layout::Axis;
@@ -21,9 +21,9 @@ const LEAST: (i64, i64) = (128, 1 << 10);
 const OPEN: usize = 32;
 /// Bytes that follow each other in the destination in a block at most. Rows that are not put together are two of them at least.
 const RUN: usize = 4 << 10;
-/// The same on Zen 5, where such rows are one.
+/// The same where such rows are one ([`Memory::joins_rows`]).
 const SHORT_RUN: usize = 2 << 10;
-/// Bytes from what is read to what is asked for on Zen 5, and a block at least where its rows are read in another order.
+/// Bytes from what is read to what is asked for there, and a block at least where its rows are read in another order.
 const AHEAD: usize = 16 << 10;
 /// Bytes that a row of [`put`] has at most in the destination.
 pub const MOST: i64 = RUN as i64;
@@ -68,7 +68,7 @@ pub unsafe fn copy(
     along: &Axis,
     across: &Axis,
 ) {
-    let in_run = match (bytes, Memory::is_zen5()) {
+    let in_run = match (bytes, Memory::joins_rows()) {
         (BY_ITSELF.., true) => 1,
         (_, true) => SHORT_RUN / bytes,
         (_, false) => (RUN / bytes).max(2),
@@ -107,7 +107,7 @@ pub unsafe fn put(
     across: &Axis,
     mut put: impl FnMut(*const u8, *mut u8) -> bool,
 ) -> bool {
-    let run = if Memory::is_zen5() { SHORT_RUN.max(written) } else { RUN };
+    let run = if Memory::joins_rows() { SHORT_RUN.max(written) } else { RUN };
     let in_run = (run / written).min((BLOCK / OPEN / read).max(1));
     each_run((source, destination), (read, written), in_run, (along, across), |run, asked| {
         let (from, rows) = (run.from, run.rows);
@@ -208,7 +208,7 @@ struct Asked {
 impl Asked {
     fn new(source: *const u8, bytes: (usize, usize), (along, across): (&Axis, &Axis)) -> Asked {
         Asked {
-            beside: Memory::is_zen5(),
+            beside: Memory::joins_rows(),
             source,
             along: *along,
             across: *across,
@@ -229,16 +229,19 @@ impl Asked {
     /// As [`lines`].
     #[inline(always)]
     unsafe fn copy(&mut self, from: *const u8, to: *mut u8, count: usize) {
-        // SAFETY: the caller's; where lines are asked for beside others there is AVX-512.
+        // SAFETY: the caller's.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             if self.beside {
                 let (read, written) = self.bytes;
                 let beyond = self.line + count * LINE;
-                if read == written && beyond <= self.end {
+                if read == written
+                    && beyond <= self.end
+                    && let Some(copy) = x86::beside_asked(Isa::get())
+                {
                     let ahead = self.line as *const u8;
                     self.line = beyond;
-                    return x86::beside_asked(from, to, count, ahead);
+                    return copy(from, to, count, ahead);
                 }
                 self.lines(count * read / written);
             }

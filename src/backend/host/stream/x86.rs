@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::super::isa::Isa;
-use super::{LINE, LinesFn};
+use super::{LINE, LinesFn, whole_lines};
 use crate::backend::host::copy::x86::{pick, which};
 use crate::backend::host::copy::{CopyFn, Steps};
 
@@ -73,24 +73,44 @@ pub unsafe fn by_pages(from: *const u8, to: *mut u8, count: usize) -> usize {
     bytes / LINE
 }
 
-/// Copies lines around the caches, two by turns with two that are asked for from an address on: as many of them.
+/// Copies lines around the caches, two by turns with two that are asked for from an address on: as many of them. From
+/// where, where to, how many, and that address.
 ///
-/// # Safety
-/// As [`by_pages`].
-#[target_feature(enable = "avx512f")]
-pub unsafe fn beside_asked(from: *const u8, to: *mut u8, count: usize, ahead: *const u8) {
-    let bytes = count * LINE;
-    for at in (0..bytes).step_by(2 * LINE) {
-        let second = (at + LINE).min(bytes - LINE);
-        for at in [at, second] {
-            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(at).cast());
-        }
-        for at in [at, second] {
-            // SAFETY: within the lines.
-            unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) };
-        }
+/// Safety: as [`by_pages`]; the processor has the instructions that it was asked for with.
+pub type BesideFn = unsafe fn(*const u8, *mut u8, usize, *const u8);
+
+/// The one for a set of instructions.
+pub fn beside_asked(isa: Isa) -> Option<BesideFn> {
+    match isa {
+        Isa::Avx512 if whole_lines() => Some(beside_avx512),
+        Isa::Avx512 | Isa::Avx2 => Some(beside_avx2),
+        _ => None,
     }
 }
+
+macro_rules! beside {
+    ($name:ident $feature:literal $line:ident) => {
+        /// # Safety
+        /// As [`BesideFn`].
+        #[target_feature(enable = $feature)]
+        unsafe fn $name(from: *const u8, to: *mut u8, count: usize, ahead: *const u8) {
+            let bytes = count * LINE;
+            for at in (0..bytes).step_by(2 * LINE) {
+                let second = (at + LINE).min(bytes - LINE);
+                for at in [at, second] {
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(at).cast());
+                }
+                for at in [at, second] {
+                    // SAFETY: within the lines.
+                    unsafe { $line::<1, 1>(from.add(at), to.add(at)) };
+                }
+            }
+        }
+    };
+}
+
+beside! { beside_avx512 "avx512f,avx512bw,avx512vbmi" line_avx512 }
+beside! { beside_avx2 "avx2" line_avx2 }
 
 /// Writes around the caches a line of elements of `SIZE` bytes, `STEP` times as far from each other as they are long.
 ///
