@@ -296,6 +296,21 @@ class Library:
 
         return run
 
+    def awake(self, run: Run, threads: int, size: int) -> Run:
+        """The library and memcpy on so many threads, which are ready before the time is taken, as PyTorch's: in the midst of
+        many jobs, where these are short."""
+        if threads == 1 or size > SHORT:
+            return run
+
+        def timed(reps: int) -> int:
+            self.helper.bench_uncounted(C.c_int64(IN_A_ROW))
+            try:
+                return run(reps)
+            finally:
+                self.helper.bench_uncounted(C.c_int64(0))
+
+        return timed
+
     def memcpy(self, memory: Memory, size: int, threads: int, cold: Sequence[C.c_size_t]) -> Run:
         to, source = memory.destination.ctypes.data, memory.source.ctypes.data
         return self.run("memcpy", C.c_void_p(to), C.c_void_p(source), C.c_size_t(size), C.c_int(threads), *cold)
@@ -323,19 +338,6 @@ def torch_calls(view: np.ndarray, result: np.ndarray, case: Case, memory: Memory
     keep, dtype = torch.contiguous_format, target.dtype
     new = (lambda: source.to(dtype, memory_format=keep)) if case.to else (lambda: source.clone(memory_format=keep))
     return {"reused": lambda: target.copy_(source), "new": new}
-
-
-def awake(run: Run, threads: int, size: int) -> Run:
-    """The library and memcpy on so many threads, which are ready before the time is taken, as PyTorch's: in the midst of
-    many jobs, where these are short."""
-    if threads == 1 or size > SHORT:
-        return run
-
-    def timed(reps: int) -> int:
-        run(IN_A_ROW)
-        return run(reps)
-
-    return timed
 
 
 def with_threads(run: Run, threads: int) -> Run:
@@ -384,7 +386,7 @@ def contestants(case: Case, memory: Memory, library: Library, threads: Sequence[
         }
         if not case.cold:
             ours["arraybridge", "new", t] = library.run("copy", "ab_copy", context, dls[0], C.byref(options))
-        runs |= {key: awake(run, t, read_and_written) for key, run in ours.items()}
+        runs |= {key: library.awake(run, t, read_and_written) for key, run in ours.items()}
         if result.nbytes >= WRITTEN and not case.cold:
             runs["writes", "reused", t] = library.writes(memory, result.nbytes, t)
         for kind in peer:

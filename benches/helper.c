@@ -167,6 +167,12 @@ static void parallel_copy(char *dst, const char *src, size_t size, int threads) 
       pause_cpu();
 }
 
+/* Repetitions before those that are counted, so that threads are awake: the interpreter may take longer between two calls than
+ * they stay so. */
+static int64_t uncounted;
+
+void bench_uncounted(int64_t reps) { uncounted = reps; }
+
 /* Repetition i works `span` bytes further than the one before, and begins again after `around` bytes: with
  * span 0 always in the same place, else out of cache. No source: writing alone. */
 int64_t bench_memcpy(char *dst, const char *src, size_t size, int threads, size_t span, size_t around,
@@ -175,7 +181,9 @@ int64_t bench_memcpy(char *dst, const char *src, size_t size, int threads, size_
   if (threads > MAX_THREADS)
     threads = MAX_THREADS;
   int64_t begin = now();
-  for (int64_t i = 0; i < reps; i++) {
+  for (int64_t i = -uncounted; i < reps; i++) {
+    if (!i)
+      begin = now();
     parallel_copy(dst + at, src ? src + at : NULL, size, threads);
     escape(dst);
     at = at + span < around ? at + span : 0;
@@ -198,7 +206,9 @@ int64_t bench_copy_into(copy_into_fn call, ab_context *context, const DLTensor *
   DLTensor from = *src, to = *dst;
   size_t at = 0;
   int64_t begin = now();
-  for (int64_t i = 0; i < reps; i++) {
+  for (int64_t i = -uncounted; i < reps; i++) {
+    if (!i)
+      begin = now();
     from.data = (char *)src->data + at, to.data = (char *)dst->data + at;
     ab_status status = call(context, &from, 0, &to, 0, NULL, NULL, NULL);
     if (status)
@@ -224,7 +234,9 @@ int64_t bench_by_turns(copy_into_fn call, ab_context *context, const DLTensor *c
 int64_t bench_copy(copy_fn call, ab_context *context, const DLTensor *src, const ab_convert_options *options,
                    int64_t reps) {
   int64_t begin = now();
-  for (int64_t i = 0; i < reps; i++) {
+  for (int64_t i = -uncounted; i < reps; i++) {
+    if (!i)
+      begin = now();
     struct DLManagedTensorVersioned *out;
     ab_status status = call(context, src, 0, options, &out, NULL, NULL);
     if (status)

@@ -367,8 +367,8 @@ def measure(case: Case, memory: Memory, library: bench.Library, limits: Limits, 
     nowhere = C.c_size_t(0), C.c_size_t(0)
     own = library.run("copy_into", "ab_copy_into", library.contexts[threads], *dls, *nowhere)
     run = {
-        ("memcpy", "", threads): bench.awake(library.memcpy(memory, size // 2, threads, nowhere), threads, size),
-        ("arraybridge", "", threads): bench.awake(own, threads, size),
+        ("memcpy", "", threads): library.awake(library.memcpy(memory, size // 2, threads, nowhere), threads, size),
+        ("arraybridge", "", threads): library.awake(own, threads, size),
     }
     for kind, finalists in kinds.items():
         run |= {(kind, f"{i} {name}", threads): run_ for i, (_, name, run_) in enumerate(finalists)}

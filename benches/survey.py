@@ -106,7 +106,7 @@ def main() -> None:
         dls = C.byref(source.dl), C.byref(target.dl)
         moved = view.nbytes + result.nbytes
         run = library.run("copy_into", "ab_copy_into", library.contexts[threads], *dls, *none)
-        runs = {"arraybridge": bench.awake(run, threads, moved)}
+        runs = {"arraybridge": library.awake(run, threads, moved)}
         if min(view.strides, default=0) >= 0:
             from_torch = bench.torch_view(view, memory.source, dtype)
             to_torch = bench.torch_view(result, memory.destination, to)
