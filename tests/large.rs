@@ -598,7 +598,7 @@ fn streamed_batches() {
     const BYTES: usize = 17 << 20;
     const LINE: usize = 64;
     // Rows, columns, bytes of an element.
-    const CASES: [(usize, usize, usize); 34] = [
+    const CASES: [(usize, usize, usize); 43] = [
         (64, 64, 1),
         (128, 64, 1),
         // Some columns at a time, of which the last ones are less than a line.
@@ -635,6 +635,16 @@ fn streamed_batches() {
         (9, 9, 1),
         (2, 3, 8),
         (2, 2, 1),
+        // Groups of up to two lines.
+        (5, 5, 1),
+        (11, 11, 1),
+        (3, 5, 2),
+        (8, 8, 2),
+        (16, 2, 4),
+        (3, 3, 8),
+        (4, 4, 8),
+        (2, 2, 16),
+        (3, 2, 16),
     ];
     let mut random = Random(11);
     for (index, (rows, columns, size)) in CASES.into_iter().enumerate() {
@@ -738,7 +748,7 @@ fn batches_of_casts() {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn streamed_rows() {
     const BYTES: usize = 17 << 20;
-    const CASES: [(usize, usize); 16] = [
+    const CASES: [(usize, usize); 20] = [
         (33, 30),
         (40, 4),
         (63, 1),
@@ -748,10 +758,14 @@ fn streamed_rows() {
         (160, 160),
         (256, 16),
         (500, 4096),
+        (512, 100),
+        (640, 160),
+        (640, 161),
         (1000, 3),
         (1920, 64),
         (3001, 100),
         (4095, 5000),
+        (8191, 16),
         (9000, 16),
         (20_000, 3),
         (21_000, 500),
@@ -917,7 +931,7 @@ fn that_share_sets_of_the_caches() {
 #[test]
 #[cfg(not(miri))]
 fn of_short_axes() {
-    const CASES: [(&[i64], &[usize]); 14] = [
+    const CASES: [(&[i64], &[usize]); 16] = [
         (&[73, 2, 5, 4, 3], &[1, 2, 0, 4, 3]),
         (&[73, 21, 5, 2, 2, 2], &[1, 2, 0, 5, 4, 3]),
         (&[1000, 3, 4, 8], &[1, 0, 3, 2]),
@@ -932,6 +946,8 @@ fn of_short_axes() {
         (&[7, 31, 33, 17, 15], &[3, 1, 2, 0, 4]),
         (&[22, 5, 13, 25, 18, 5], &[4, 3, 0, 1, 5, 2]),
         (&[8, 6, 4, 64, 4], &[0, 2, 3, 1, 4]),
+        (&[50, 70, 5, 5], &[1, 0, 3, 2]),
+        (&[30, 40, 20, 3, 2, 2], &[2, 1, 0, 5, 3, 4]),
     ];
     permute_all(&CASES, 29);
 }

@@ -202,7 +202,7 @@ unsafe fn odd_avx512(source: *const u8) -> __m256i {
 
 /// Float64 to smaller floats, by float32 rounded to odd.
 macro_rules! doubles {
-    ($name:ident $feature:literal $odd:ident $sticky:ident) => {
+    ($name:ident $feature:literal $odd:ident $sticky:ident $bf16:ident) => {
         mod $name {
             use super::*;
 
@@ -243,7 +243,7 @@ macro_rules! doubles {
                     for index in (start..end).step_by(8) {
                         // SAFETY: a range is of whole blocks within n.
                         unsafe {
-                            let rounded = eight_bf16::<SATURATE>($odd(source.add(8 * index)));
+                            let rounded = $bf16::<SATURATE>(source.add(8 * index));
                             _mm_storeu_si128(destination.add(2 * index).cast(), rounded);
                         }
                     }
@@ -274,8 +274,65 @@ macro_rules! doubles {
     };
 }
 
-doubles! { doubles_avx2 "avx2,f16c" odd_avx2 sticky_avx2 }
-doubles! { doubles_avx512 "avx2,f16c,avx512f,avx512vl" odd_avx512 sticky_avx512 }
+doubles! { doubles_avx2 "avx2,f16c" odd_avx2 sticky_avx2 bf16_avx2 }
+doubles! { doubles_avx512 "avx2,f16c,avx512f,avx512vl" odd_avx512 sticky_avx512 bf16_avx512 }
+
+/// Eight float64 from there on as bfloat16, by their upper halves, which have more of the fraction than that, and whether there
+/// is anything in the lower ones.
+///
+/// # Safety
+/// They are readable.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn bf16_avx2<const SATURATE: bool>(source: *const u8) -> __m128i {
+    /// Where the exponent begins, and bits of the fraction that bfloat16 has no room for.
+    const EXPONENT: i32 = 20;
+    const BEYOND: i32 = EXPONENT - 7;
+    /// What the exponents' biases differ by.
+    const BIAS: i32 = (1023 - 127) << EXPONENT;
+    const INFINITY: i32 = 0x7ff << EXPONENT;
+    let all = |value: i32| _mm256_set1_epi32(value);
+    // SAFETY: the caller's.
+    let (low, high) = unsafe { (_mm256_loadu_ps(source.cast()), _mm256_loadu_ps(source.add(32).cast())) };
+    // Pairs of them: the first and the third, the second and the fourth.
+    let upper = _mm256_castps_si256(_mm256_shuffle_ps::<0b11_01_11_01>(low, high));
+    let lower = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(low, high));
+    let exact = _mm256_cmpeq_epi32(lower, _mm256_setzero_si256());
+    let bits = _mm256_or_si256(upper, _mm256_andnot_si256(exact, all(1)));
+    let magnitude = _mm256_and_si256(bits, all(i32::MAX));
+    // What float32 has no normal numbers for, but zero.
+    let is_small = _mm256_andnot_si256(
+        _mm256_cmpeq_epi32(magnitude, _mm256_setzero_si256()),
+        _mm256_cmpgt_epi32(all(BIAS + (1 << EXPONENT)), magnitude),
+    );
+    if _mm256_testz_si256(is_small, is_small) == 0 {
+        // SAFETY: the caller's.
+        return eight_bf16::<SATURATE>(unsafe { odd_avx2(source) });
+    }
+    let value = _mm256_sub_epi32(magnitude, all(BIAS));
+    let last = _mm256_and_si256(_mm256_srli_epi32::<BEYOND>(value), all(1));
+    let rounded = _mm256_add_epi32(value, _mm256_add_epi32(last, all((1 << (BEYOND - 1)) - 1)));
+    let largest = all(if SATURATE { 0x7f7f } else { 0x7f80 });
+    // Zero is less than the bias.
+    let rounded = _mm256_max_epi32(_mm256_srai_epi32::<BEYOND>(rounded), _mm256_setzero_si256());
+    let is_nan = _mm256_cmpgt_epi32(magnitude, all(INFINITY));
+    let rounded = _mm256_blendv_epi8(_mm256_min_epi32(rounded, largest), all(0x7fc0), is_nan);
+    let sign = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), all(0x8000));
+    let eight = _mm256_or_si256(rounded, sign);
+    let pairs = _mm_packus_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
+    _mm_shuffle_epi32::<0b11_01_10_00>(pairs)
+}
+
+/// The same with AVX-512, by float32.
+///
+/// # Safety
+/// As [`bf16_avx2`].
+#[inline]
+#[target_feature(enable = "avx2,avx512f,avx512vl")]
+unsafe fn bf16_avx512<const SATURATE: bool>(source: *const u8) -> __m128i {
+    // SAFETY: the caller's.
+    eight_bf16::<SATURATE>(unsafe { odd_avx512(source) })
+}
 
 /// [`Bf16::round`] of eight.
 #[inline]
@@ -696,6 +753,7 @@ mod tests {
         let floats: Vec<u8> =
             floats.into_iter().flat_map(|value| [value, -value]).flat_map(f64::to_ne_bytes).collect();
         let n = floats.len() / 8;
+        check((F64, 8), (BF16, 2), &floats);
         for (from, size) in [(F16, 2), (BF16, 2), (F32, 4), (F64, 8)] {
             let mut values = vec![0; n * size];
             // SAFETY: as many elements; the baseline's instructions are there.
