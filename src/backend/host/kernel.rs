@@ -496,7 +496,7 @@ fn whole_run() -> usize {
 /// Bytes of a job from which on what it reads is asked for: what is likely not in the second cache, nor in the third one where
 /// reading from that takes no longer than asking.
 fn far() -> usize {
-    if Memory::joins_rows() { 4 << 20 } else { 256 << 10 }
+    if matches!(Memory::get(), Memory::Near | Memory::Other) { 4 << 20 } else { 256 << 10 }
 }
 
 /// Bytes of a matrix that is done before the processor has found out what to read next.

@@ -1126,7 +1126,7 @@ const BATCH_TO: usize = 64 << 10;
 const BY_THEMSELVES: usize = 512;
 /// Bytes of one of which some columns at a time fit the buffer that the first cache holds.
 const BY_COLUMNS: usize = 16 << 10;
-/// Bytes of one that a second cache of a megabyte holds with the next, and of a line of each of its rows.
+/// Bytes of one that a second cache of half a megabyte or more holds with the next, and of a line of each of its rows.
 const NEXT_TO: usize = 256 << 10;
 const STRIP: usize = 32 << 10;
 /// Bytes of a matrix from which on those that come next are asked for while some are written, a few lines at a time:
