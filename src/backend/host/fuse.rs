@@ -175,9 +175,9 @@ pub struct Matrices<'a> {
     pub last: usize,
     /// The axes along which they lie.
     pub outer: &'a [Axis],
-    /// Where the source ends, if there is nothing else between its first element and its last: what follows a
+    /// Where the source ends, and whether there is nothing else between its first element and its last: what follows a
     /// row may be read then. Only looked for where rows are short.
-    pub end: Option<i64>,
+    pub end: Option<(i64, bool)>,
     /// Whether what is read is asked for a block ahead, as something is written.
     pub spread: bool,
     /// Whether columns get pairs of lines, a pair at a time.
@@ -187,16 +187,16 @@ pub struct Matrices<'a> {
     pub next: i64,
 }
 
-/// Where a source ends whose first element is there, if there is nothing else between its lowest element and its
+/// Where a source ends whose first element is there, and whether there is nothing else between its lowest element and its
 /// highest.
-fn end_of(axes: &[Axis], start: i64, step: i64) -> Option<i64> {
+fn end_of(axes: &[Axis], start: i64, step: i64) -> (i64, bool) {
     let (mut lowest, mut highest, mut elements) = (start, start + step, 1);
     for axis in axes {
         elements *= axis.extent;
         let reach = (axis.extent - 1) * axis.source;
         (lowest, highest) = (lowest + reach.min(0), highest + reach.max(0));
     }
-    (highest - lowest == elements * step).then_some(highest)
+    (highest, highest - lowest == elements * step)
 }
 
 /// What matrices are wanted.
@@ -289,7 +289,7 @@ pub fn each_matrix(
             outer.push(*axis);
         }
     }
-    let end = if columns.len < reach.alone { end_of(axes, start.0, axes[near].source) } else { None };
+    let end = (columns.len < reach.alone).then(|| end_of(axes, start.0, axes[near].source));
     let blocks = rows.blocks(axes);
     let rows = Rows {
         offsets: rows.of(rows.block),

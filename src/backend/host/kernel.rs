@@ -418,7 +418,7 @@ impl Kernel for Move {
                 source: self.sides.source.offset(from as isize),
                 destination: self.sides.destination.offset(to as isize),
                 matrices,
-                end: matrices.end.map(|end| self.sides.source.offset(end as isize)),
+                end: matrices.end.map(|(end, dense)| (self.sides.source.offset(end as isize), dense)),
                 far: self.far,
             };
             transpose(&scattered, self.how);

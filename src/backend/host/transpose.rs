@@ -196,6 +196,8 @@ type Table = [u8; 16];
 trait Lane: Vector {
     /// Whether there is a shuffle.
     const SHUFFLES: bool;
+    /// Whether parts of one are loaded as fast as all of it.
+    const LOADS_PARTS: bool = false;
 
     /// The first `bytes` of a lane, 1 to 16; the rest is anything.
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self;
@@ -433,13 +435,22 @@ impl Matrix {
         has_sets && (lanes == 2 || lanes == 4 && !is_whole && Memory::get() == Memory::Near)
     }
 
+    /// Whether sixteen bytes may be read where each of some of its rows starts: what they are between is its own, or less than
+    /// a page from that on either side, so that it is there.
+    #[inline(always)]
+    fn is_read_on(&self, size: usize, row: usize, count: usize) -> bool {
+        let step = self.source_row.unsigned_abs();
+        let rows_above = if self.source_row > 0 { self.rows - row - count } else { row };
+        step <= PAGE && rows_above * step + self.columns * size >= 16
+    }
+
     /// Asks for what lies so many bytes from its elements.
     pub fn prefetch(&self, ahead: isize, size: usize) {
         let Matrix { source, source_row, rows, columns, .. } = *self;
         let (source, row) = (source.wrapping_offset(ahead), columns * size);
-        if source_row.unsigned_abs() == row {
+        if source_row.unsigned_abs() <= row.max(LINE) {
             let lowest = source.wrapping_offset(source_row.min(0) * (rows as isize - 1));
-            return prefetch_bytes(lowest, (rows * row) as isize);
+            return prefetch_bytes(lowest, rows as isize * source_row.abs());
         }
         for index in 0..rows as isize {
             prefetch_bytes(source.wrapping_offset(index * source_row), row as isize);
@@ -516,6 +527,23 @@ macro_rules! sixteen {
     };
 }
 use sixteen;
+
+/// [`turn`] of half as many vectors, by a step less.
+#[inline(always)]
+unsafe fn turn_half<V: Vector, const SIZE: usize>(mut vectors: [V; 16]) -> [V; 16] {
+    let n = half::<SIZE>();
+    let mut steps = n;
+    while steps > 1 {
+        vectors = sixteen!(INDEX => {
+            let at = INDEX % n / 2;
+            // SAFETY: the caller's.
+            let zipped = unsafe { vectors[at].zip::<SIZE>(vectors[at + n / 2]) };
+            if INDEX & 1 == 0 { zipped.0 } else { zipped.1 }
+        });
+        steps /= 2;
+    }
+    vectors
+}
 
 /// One step of [`turn`].
 #[inline(always)]
@@ -637,6 +665,43 @@ unsafe fn tall<V: Vector, const SIZE: usize, const WHOLE: bool>(
     }
 }
 
+/// The same of at most half as many columns, of whose rows a whole lane may be read.
+///
+/// # Safety
+/// As [`tall`].
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn tall_half<V: Vector, const SIZE: usize>(matrix: &Matrix, row: usize, columns: usize) {
+    let (n, half) = (16 / SIZE, half::<SIZE>());
+    // SAFETY: rows stay below LANES * n, columns below theirs.
+    unsafe {
+        let mut from = matrix.from(SIZE, row, 0);
+        let (step, lane) = (half as isize * matrix.source_row, n as isize * matrix.source_row);
+        let vectors = sixteen!(INDEX => {
+            if INDEX != 0 && INDEX < half {
+                from = from.offset(matrix.source_row);
+            }
+            let pair = |at: *const u8| V::Lane::load(at).zip::<SIZE>(V::Lane::load(at.offset(step))).0;
+            let mut lanes = [pair(from); 4];
+            if INDEX < half {
+                let mut at = from;
+                for index in 1..V::LANES {
+                    at = at.offset(lane);
+                    lanes[index] = pair(at);
+                }
+            }
+            V::from_lanes(lanes)
+        });
+        let vectors = turn_half::<V, SIZE>(vectors);
+        let mut to = matrix.to(SIZE, row, 0);
+        for index in 0..half {
+            if index < columns {
+                vectors[index].store(to);
+                to = to.wrapping_offset(matrix.destination_row);
+            }
+        }
+    }
+}
+
 /// # Safety
 /// `bytes` are readable, or sixteen if `WHOLE`.
 #[inline(always)]
@@ -705,7 +770,13 @@ unsafe fn tall_strips<V: Vector, const SIZE: usize>(matrix: &Matrix) {
             }
         } else {
             for row in cover(matrix.rows, side) {
-                tall::<V, SIZE, false>(matrix, row, 0, matrix.columns, None);
+                match matrix.is_read_on(SIZE, row, side) {
+                    true if matrix.columns <= half::<SIZE>() => {
+                        tall_half::<V, SIZE>(matrix, row, matrix.columns)
+                    }
+                    true => tall::<V, SIZE, true>(matrix, row, 0, matrix.columns, None),
+                    false => tall::<V, SIZE, false>(matrix, row, 0, matrix.columns, None),
+                }
             }
         }
     }
@@ -813,10 +884,10 @@ fn table(size: usize, thin: usize, count: usize, to_lines: bool) -> Table {
     table
 }
 
-/// Transposes what it can of few columns that fill their rows; says how many rows.
+/// Transposes what it can of few columns whose rows have little between them; says how many rows.
 ///
 /// # Safety
-/// As [`baseline`]; the columns take sixteen bytes at most, and follow one another.
+/// As [`baseline`]; a row and what is between it and the next are sixteen bytes at most.
 #[inline(always)]
 unsafe fn tall_packed<V: Vector, const SIZE: usize, const GROUP: usize>(
     matrix: &Matrix,
@@ -827,7 +898,7 @@ unsafe fn tall_packed<V: Vector, const SIZE: usize, const GROUP: usize>(
     let groups =
         Matrix { source_row: count as isize * matrix.source_row, rows: matrix.rows / count, ..*matrix };
     // The last lanes read past their rows.
-    let bytes = matrix.rows * matrix.columns * SIZE;
+    let bytes = (matrix.rows - 1) * matrix.source_row as usize + matrix.columns * SIZE;
     let whole = bytes.saturating_sub(16) / groups.source_row as usize / side * side;
     for row in (0..whole).step_by(side) {
         // SAFETY: as computed.
@@ -878,13 +949,16 @@ unsafe fn thin<V: Vector, const SIZE: usize, const TALL: bool>(matrix: &Matrix, 
     if follow && unsafe { V::channels::<SIZE, TALL>(matrix, ahead) } {
         return;
     }
-    let is_packed = thin * SIZE < 16 && follow && long * thin * SIZE >= 512;
+    // What is between rows is read as more columns, of which nothing is written.
+    let is_between = TALL && (thin * SIZE + 1..=16).contains(&(step as usize)) && step as usize % SIZE == 0;
+    let wide = if is_between { step as usize / SIZE } else { thin };
+    let is_packed = thin * SIZE < 16 && (follow || is_between) && long * wide * SIZE >= 512;
     let mut done = 0;
     // SAFETY: groups take sixteen bytes at most; what they leave is overlapped.
     unsafe {
         if is_packed {
-            let count = packed::<V::Lane>(SIZE, thin);
-            let table = table(SIZE, thin, count, TALL);
+            let count = packed::<V::Lane>(SIZE, wide);
+            let table = table(SIZE, wide, count, TALL);
             let table = if count > 1 { Some(&table) } else { None };
             done = match (TALL, count * SIZE) {
                 (true, 2) if SIZE <= 2 => tall_packed::<V, SIZE, 2>(matrix, table),
@@ -1141,6 +1215,8 @@ const EDGE: usize = 128;
 const STRIPS: (usize, usize) = (128, 64);
 /// Columns from which on that is so for half lines, too.
 const WIDE: usize = 400;
+/// Bytes of a page, or of a part of one.
+const PAGE: usize = 4096;
 /// Rows that start at multiples of so many bytes share few sets of the caches.
 pub const CLASH: isize = 4096;
 /// Bytes of each row of the destination that are put together where such rows clash.
@@ -1911,6 +1987,32 @@ pub(super) mod tests {
                                 case.check(kernels, shape, gaps, (false, 13), how);
                             }
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Few columns of rows that are longer, up to where what is between two is no page.
+    #[test]
+    fn columns_cut_from_longer_rows() {
+        let mut case = Case::new(72 * (PAGE + 32));
+        for kernels in &all() {
+            let size = kernels.0;
+            for columns in 1..(16 / size).max(2) {
+                let row = columns * size;
+                let steps = (row + size..=32).step_by(size).chain([row + 1, row + 3, 63, PAGE, PAGE + size]);
+                for step in steps.filter(|step| *step > row).step_by(skip().min(5)) {
+                    let gap = (step - row) as isize;
+                    for rows in [8, 16, 17, 33, 64, 71] {
+                        case.check(kernels, (rows, columns), (gap, 0), (true, 0), How::Cached);
+                        case.check(kernels, (rows, columns), (gap, -3), (false, 0), How::Ahead(128));
+                        case.check(kernels, (rows, columns), (-gap, 5), (true, 0), How::Cached);
+                    }
+                    if step <= 32 {
+                        case.check(kernels, (1000, columns), (gap, 1), (true, 0), How::Cached);
+                        case.check(kernels, (4099, columns), (gap, 0), (true, 0), How::Streamed);
+                        case.check(kernels, (4099, columns), (-gap, 64), (false, 3), How::Streamed);
                     }
                 }
             }

@@ -15,6 +15,9 @@ use super::strips::MOST_COLUMNS;
 use super::*;
 use crate::layout::Axis;
 
+/// Where a source ends, and whether there is nothing else between its first element and its last.
+type End = Option<(*const u8, bool)>;
+
 /// Matrices to transpose.
 #[derive(Clone, Copy)]
 pub struct Scattered<'a> {
@@ -24,8 +27,8 @@ pub struct Scattered<'a> {
     pub destination: *mut u8,
     /// In bytes.
     pub matrices: &'a Matrices<'a>,
-    /// Where the source ends, if everything before is readable from its first element on.
-    pub end: Option<*const u8>,
+    /// Of the source, if that was looked for.
+    pub end: End,
     /// Whether the source may be in no cache, so that what is read next is asked for.
     pub far: bool,
 }
@@ -734,8 +737,11 @@ struct Block<'a, const SIZE: usize> {
     ahead: &'a [isize],
     next: isize,
     from: From,
-    /// Matrices of which no row starts after this have a whole lane to read from where each row starts.
-    whole: Option<*const u8>,
+    /// Matrices of which no row starts after this have a whole lane to read from where each row starts. None is here if
+    /// nothing is known.
+    whole: *const u8,
+    /// The last place from which a whole lane may be read.
+    last: *const u8,
 }
 
 impl<'a, const SIZE: usize> Block<'a, SIZE> {
@@ -743,16 +749,22 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn asked(rows: &'a [isize], columns: &'a [isize]) -> Self {
-        Block { rows, columns, ahead: &[], next: 0, from: From::Asked, whole: None }
+        let none = std::ptr::null();
+        Block { rows, columns, ahead: &[], next: 0, from: From::Asked, whole: none, last: none }
     }
 
     #[inline(always)]
-    fn of(rows: &Rows<'a>, index: usize, columns: &'a [isize], end: Option<*const u8>, from: From) -> Self {
+    fn of(rows: &Rows<'a>, index: usize, columns: &'a [isize], end: End, from: From) -> Self {
         let Rows { offsets, blocks, next, .. } = *rows;
         let rows = rows.of(index);
         let ahead = if index + 1 < blocks { offsets } else { &offsets[..0] };
-        let whole = end.map(|end| end.wrapping_offset(-rows.iter().fold(0, |a, b| a.max(*b)) - 16));
-        Block { rows, columns, ahead, next, from, whole }
+        let none = std::ptr::null();
+        let (whole, last) = end.map_or((none, none), |(end, is_dense)| {
+            let last = end.wrapping_sub(16);
+            let highest = || rows.iter().fold(0, |a, b| a.max(*b));
+            (if is_dense { last.wrapping_offset(-highest()) } else { none }, last)
+        });
+        Block { rows, columns, ahead, next, from, whole, last }
     }
 
     /// Whether vectors of half a line are better where two lines may share a whole one, as [`Matrix::likes_half_lines`]:
@@ -949,16 +961,17 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let mut column = first;
         // SAFETY: the caller's; the last piece ends where columns do.
         unsafe {
+            let from = (source, self.rows.as_ptr().add(row));
             // What is left is overlapped, unless it is half of a tile or less.
             while column + lane / 2 < width {
-                self.lanes_down::<V, true>(source, to, row, column.min(width - lane), 0, lane);
+                self.lanes_down::<V, true>(from, to, (row, column.min(width - lane)), 0, lane);
                 column += lane;
             }
             // The fewer columns are written, the fewer steps lead to them.
             if column + lane / 4 < width {
-                self.lanes_down::<V, true>(source, to, row, width - lane, lane - lane / 2, lane);
+                self.lanes_down::<V, true>(from, to, (row, width - lane), lane - lane / 2, lane);
             } else if column < width {
-                self.lanes_down::<V, true>(source, to, row, width - lane, lane - lane / 4, lane);
+                self.lanes_down::<V, true>(from, to, (row, width - lane), lane - lane / 4, lane);
             }
         }
     }
@@ -970,22 +983,69 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[inline(always)]
     unsafe fn narrow<V: Vector>(&self, source: *const u8, to: *mut u8) {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
-        let (height, width) = (self.rows.len(), self.columns.len());
-        let is_whole = self.whole.is_some_and(|last| source <= last);
+        let height = self.rows.len();
         let mut row = 0;
         // SAFETY: the caller's; the last piece ends where rows do.
         unsafe {
             while row < height {
-                let at = row.min(height - side);
-                if !is_whole {
-                    self.lanes_down::<V, false>(source, to, at, 0, 0, width);
-                } else if width > lane / 2 {
-                    self.lanes_down::<V, true>(source, to, at, 0, 0, width);
-                } else {
-                    // Half of the work.
-                    self.lanes_down::<V, true>(source, to, at, 0, 0, width.min(lane / 2));
+                match height - row {
+                    left if V::LANES > 1 && left <= lane => {
+                        return self.narrow_part::<V::Lane>(source, to, height - lane);
+                    }
+                    left if V::LANES > 2 && left <= 2 * lane => {
+                        return self.narrow_part::<V::Half>(source, to, height - 2 * lane);
+                    }
+                    left if left < side => row = height - side,
+                    _ => {}
                 }
+                self.narrow_part::<V>(source, to, row);
                 row += side;
+            }
+        }
+    }
+
+    /// The same of as many rows as a vector has elements.
+    ///
+    /// # Safety
+    /// As [`Block::narrow`]; they are within the matrix.
+    #[inline(always)]
+    unsafe fn narrow_part<V: Vector>(&self, source: *const u8, to: *mut u8, row: usize) {
+        const STEPS: [isize; 64] = {
+            let mut steps = [0; 64];
+            let mut row = 0;
+            while row < 64 {
+                steps[row] = 16 * row as isize;
+                row += 1;
+            }
+            steps
+        };
+        let (width, is_whole) = (self.columns.len(), source <= self.whole);
+        // SAFETY: the caller's; a lane of each row is in the room.
+        unsafe {
+            let rows = self.rows.as_ptr().add(row);
+            if !is_whole && V::Lane::LOADS_PARTS {
+                return self.lanes_down::<V, false>((source, rows), to, (row, 0), 0, width);
+            }
+            // One way on, or what both load is kept in memory until they meet.
+            let mut room = [MaybeUninit::<V::Lane>::uninit(); 64];
+            let from = if is_whole {
+                (source, rows)
+            } else {
+                for (index, lane) in room.iter_mut().enumerate().take(16 / SIZE * V::LANES) {
+                    let from = source.offset(*rows.add(index));
+                    // Up to the end what is around elements is there, if it is in a page that has one.
+                    let is_there = from <= self.last && from as usize % PAGE <= PAGE - 16;
+                    lane.write(match is_there {
+                        true => V::Lane::load(from),
+                        false => V::Lane::load_part(from, width * SIZE),
+                    });
+                }
+                (room.as_ptr().cast(), STEPS.as_ptr())
+            };
+            if SIZE <= 8 && width <= half::<SIZE>() {
+                self.halves_down::<V>(from, to, row, width);
+            } else {
+                self.lanes_down::<V, true>(from, to, (row, 0), 0, width);
             }
         }
     }
@@ -1143,18 +1203,17 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         }
     }
 
-    /// Transposes some columns, at most as many as a lane has elements, of as many rows as a vector has: of `count`
-    /// columns those from `first` on. `WHOLE`: a whole lane may be read of each row.
+    /// Transposes some columns, at most as many as a lane has elements, of as many rows as a vector has, which start there:
+    /// of `count` columns those from `first` on. `WHOLE`: a whole lane may be read of each row.
     ///
     /// # Safety
     /// They are within the matrix, from (row, column) on.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn lanes_down<V: Vector, const WHOLE: bool>(
         &self,
-        source: *const u8,
+        (source, rows): (*const u8, *const isize),
         to: *mut u8,
-        row: usize,
-        column: usize,
+        (row, column): (usize, usize),
         first: usize,
         count: usize,
     ) {
@@ -1162,7 +1221,6 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         // SAFETY: rows stay below LANES * n, columns below theirs.
         unsafe {
             let from = by_itself(source.add(column * SIZE));
-            let rows = self.rows.as_ptr().add(row);
             let vectors = sixteen!(INDEX => {
                 let first = load_lane::<V::Lane, WHOLE>(from.offset(*rows.add(INDEX % n)), count * SIZE);
                 let mut lanes = [first; 4];
@@ -1182,6 +1240,45 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         }
     }
 
+    /// Transposes at most half as many columns as a lane has elements, of as many rows as a vector has, which start there,
+    /// and of which a whole lane may be read.
+    ///
+    /// # Safety
+    /// They are within the matrix.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn halves_down<V: Vector>(
+        &self,
+        (source, rows): (*const u8, *const isize),
+        to: *mut u8,
+        row: usize,
+        count: usize,
+    ) {
+        let (n, half) = (16 / SIZE, half::<SIZE>());
+        // SAFETY: rows stay below LANES * n, columns below theirs.
+        unsafe {
+            let from = by_itself(source);
+            let vectors = sixteen!(INDEX => {
+                let pair = |lane: usize| {
+                    let rows = rows.add(lane * n + INDEX % half);
+                    let (first, second) = (from.offset(*rows), from.offset(*rows.add(half)));
+                    V::Lane::load(first).zip::<SIZE>(V::Lane::load(second)).0
+                };
+                let mut lanes = [pair(0); 4];
+                for lane in 1..V::LANES {
+                    lanes[lane] = pair(lane);
+                }
+                V::from_lanes(lanes)
+            });
+            let vectors = turn_half::<V, SIZE>(vectors);
+            let to = to.add(row * SIZE);
+            for index in 0..half {
+                if index < count {
+                    vectors[index].store(to.offset(self.column(index)));
+                }
+            }
+        }
+    }
+
     /// Transposes half as many rows as a lane has elements, of as many columns as a vector has.
     ///
     /// # Safety
@@ -1193,17 +1290,8 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         unsafe {
             let from = by_itself(source.add(column * SIZE));
             let rows = self.rows.as_ptr();
-            let mut vectors = sixteen!(INDEX => V::load(from.offset(*rows.add(INDEX % n))));
-            let mut steps = n;
-            while steps > 1 {
-                // As in turn(), of half as many.
-                vectors = sixteen!(INDEX => {
-                    let at = INDEX % n / 2;
-                    let zipped = vectors[at].zip::<SIZE>(vectors[at + n / 2]);
-                    if INDEX & 1 == 0 { zipped.0 } else { zipped.1 }
-                });
-                steps /= 2;
-            }
+            let vectors = sixteen!(INDEX => V::load(from.offset(*rows.add(INDEX % n))));
+            let vectors = turn_half::<V, SIZE>(vectors);
             for lane in 0..V::LANES {
                 for index in 0..n {
                     let first = column + 2 * (lane * n + index);
@@ -1270,7 +1358,7 @@ mod tests {
         }
     }
 
-    /// Permutes axes of a dense source into a dense destination; false: that is not done by matrices.
+    /// Permutes axes of a source, dense or cut from longer rows, into a dense destination; false: that is not done by matrices.
     fn permuted(
         random: &mut Random,
         (isa, size): (Isa, usize),
@@ -1279,12 +1367,14 @@ mod tests {
         order: &[usize],
     ) -> bool {
         let mut sources = vec![0; shape.len()];
+        let between = random.below(4).saturating_sub(1) * random.below(20);
         let mut step = size as i64;
         for axis in (0..shape.len()).rev() {
             sources[axis] = step;
-            step *= shape[axis];
+            step *= shape[axis] + if axis + 1 == shape.len() { between as i64 } else { 0 };
         }
-        let bytes = step as usize;
+        let bytes = size * shape.iter().product::<i64>() as usize;
+        let read = step as usize - between * size;
         let mut axes = vec![Axis::default(); shape.len()];
         let mut step = size as i64;
         for (at, axis) in order.iter().enumerate().rev() {
@@ -1301,9 +1391,9 @@ mod tests {
             }
         }
         // It ends where nothing may be read.
-        let mut guarded = Guarded::new(bytes);
+        let mut guarded = Guarded::new(read);
         let source = guarded.bytes();
-        let source = source.split_at_mut(source.len() - bytes).1;
+        let source = source.split_at_mut(source.len() - read).1;
         source.iter_mut().for_each(|byte| *byte = random.below(256) as u8);
         const AROUND: usize = 128;
         let shift = random.below(AROUND);
@@ -1331,7 +1421,7 @@ mod tests {
                 // SAFETY: the matrices are parts of the two.
                 unsafe {
                     let (source, destination) = (from.offset(at as isize), to.add(start as usize));
-                    let end = matrices.end.map(|end| from.offset(end as isize));
+                    let end = matrices.end.map(|(end, dense)| (from.offset(end as isize), dense));
                     transpose(&Scattered { source, destination, matrices, end, far }, how);
                 }
                 true
@@ -1397,6 +1487,66 @@ mod tests {
                         let done = permuted(&mut random, (isa, size), how, &shape, &[1, 0]);
                         assert!(done, "{isa:?}, {size} bytes, {shape:?}");
                     }
+                }
+            }
+        }
+    }
+
+    /// Narrow rows in pages between which others are missing.
+    #[cfg(unix)]
+    #[test]
+    fn pages_that_are_missing() {
+        const PAGES: usize = 20;
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon].into_iter().filter(|isa| isa.is_there())
+        {
+            for size in [1, 2, 4, 8] {
+                let transpose = for_size(isa, size).unwrap();
+                for width in 1..16 / size {
+                    let mut guarded = Guarded::new(2 * PAGES * PAGE);
+                    let (height, bytes) = (PAGES * 64 / size, width * size);
+                    let source = guarded.bytes();
+                    source.iter_mut().zip(0..).for_each(|(byte, at)| *byte = (at * 7 + at / 250) as u8);
+                    // The last bytes of every other page, each row as far from its end as the next one is.
+                    let each = height / PAGES;
+                    let rows: Vec<_> = (0..height)
+                        .map(|row| ((row / each * 2 + 1) * PAGE - (each - row % each) * bytes) as isize)
+                        .collect();
+                    let columns: Vec<_> =
+                        (0..width).map(|column| (column * height * size) as isize).collect();
+                    let mut destination = vec![0xa5; width * height * size];
+                    let mut expected = destination.clone();
+                    for (column, row) in
+                        (0..width).flat_map(|column| (0..height).map(move |row| (column, row)))
+                    {
+                        let (from, to) = (rows[row] as usize + column * size, (column * height + row) * size);
+                        expected[to..to + size].copy_from_slice(&source[from..from + size]);
+                    }
+                    let end = source.as_ptr().wrapping_add(rows[height - 1] as usize + bytes);
+                    for page in (1..2 * PAGES).step_by(2) {
+                        // SAFETY: nothing of it is read, and the map goes with its end.
+                        unsafe {
+                            libc::mprotect(source.as_mut_ptr().add(page * PAGE).cast(), PAGE, libc::PROT_NONE)
+                        };
+                    }
+                    let rows = Rows { offsets: &rows, blocks: 1, next: 0, last: height };
+                    let matrices = Matrices {
+                        rows,
+                        columns: &columns,
+                        across: Axis { extent: 1, ..Axis::default() },
+                        last: width,
+                        outer: &[],
+                        end: None,
+                        spread: false,
+                        pairs: false,
+                        next: 0,
+                    };
+                    let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
+                    let end = Some((end, false));
+                    let matrices = &matrices;
+                    let scattered = Scattered { source: from, destination: to, matrices, end, far: false };
+                    // SAFETY: the rows are in pages that are there.
+                    unsafe { transpose(&scattered, How::Cached) };
+                    assert!(destination == expected, "{isa:?}, {size} bytes, {width}");
                 }
             }
         }

@@ -12,6 +12,7 @@ pub struct Sse<const LEVEL: u8>(__m128i);
 
 impl<const LEVEL: u8> Lane for Sse<LEVEL> {
     const SHUFFLES: bool = LEVEL >= 1;
+    const LOADS_PARTS: bool = LEVEL >= 2;
 
     #[inline(always)]
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
