@@ -183,6 +183,8 @@ pub struct Matrices<'a> {
     /// Whether columns get pairs of lines, a pair at a time.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub pairs: bool,
+    /// Whether columns may be written around the caches.
+    pub around: bool,
     /// From where one starts in the source to where the next one does, unless it is the last along an axis.
     pub next: i64,
 }
@@ -210,6 +212,8 @@ pub struct Reach {
     pub least_rows: usize,
     /// The fewest rows of a block, and columns.
     pub side: usize,
+    /// Elements of sixteen bytes.
+    pub lane: usize,
     /// The same where no axes were fused: a matrix with a shorter side is as well done by itself.
     pub alone: usize,
     /// Whether rows take what they can before columns do; else what is shorter goes first.
@@ -228,7 +232,13 @@ pub struct Reach {
     pub fuses_columns: bool,
     /// Whether columns get pairs of lines, a pair at a time.
     pub pairs: bool,
+    /// Whether they may be written around the caches.
+    pub around: bool,
 }
+
+/// What is wanted, and what else.
+pub type Reaches = [Option<&'static Reach>; 3];
+pub const NO_REACH: Reaches = [None; 3];
 
 /// Visits the matrices of a job, whose axes `inner` and `near` are those that are innermost in the
 /// destination and in the source, and the others by falling step in the destination: where the first of some
@@ -263,8 +273,11 @@ pub fn each_matrix(
     let (mut row, mut column) = (rows.next_row(axes), columns.next_column(axes));
     loop {
         let is_free = |index: usize| taken >> index & 1 == 0;
-        // An axis may be both: what is short has it.
-        if is_free(row) && (reach.rows_first || rows.len <= columns.len || !is_free(column)) {
+        // An axis may be both: what is short has it, or rows that are part of a lane, for those take longer to write than
+        // columns to read.
+        let are_part = rows.len < reach.lane && 2 * rows.len != reach.lane && rows.len <= 2 * columns.len;
+        let is_short = rows.len <= columns.len || are_part;
+        if is_free(row) && (reach.rows_first || is_short || !is_free(column)) {
             taken |= 1 << row;
             rows.take(row, &axes[row], axes[row].source, most_rows, 1);
             row = rows.next_row(axes);
@@ -321,6 +334,7 @@ pub fn each_matrix(
         end,
         spread,
         pairs: reach.pairs,
+        around: reach.around,
         next,
     };
     if across.extent == 1 || reach.across {

@@ -2,7 +2,7 @@
 
 use super::bits;
 use super::copy::{self, CopyFn, Steps};
-use super::fuse::{Matrices, Reach};
+use super::fuse::{Matrices, NO_REACH, Reaches};
 use super::isa::Isa;
 use super::pieces;
 use super::prepared::MOST_AXES;
@@ -402,10 +402,10 @@ impl Kernel for Move {
         Move { sides: Sides { source, ..self.sides }, ..*self }
     }
 
-    fn scatters(&self, axes: usize, inner: &Axis) -> &'static [Reach] {
+    fn scatters(&self, axes: usize, inner: &Axis) -> Reaches {
         // A matrix by itself that stays in the caches is best as it is.
         if self.scattered.is_none() || axes == 2 && self.how != How::Streamed {
-            return &[];
+            return NO_REACH;
         }
         transpose::reach(self.size, self.how, Memory::get(), Memory::is_zen5(), inner)
     }
@@ -421,7 +421,7 @@ impl Kernel for Move {
                 end: matrices.end.map(|(end, dense)| (self.sides.source.offset(end as isize), dense)),
                 far: self.far,
             };
-            transpose(&scattered, self.how);
+            transpose(&scattered, if matrices.around { self.how } else { How::Cached });
         }
         true
     }

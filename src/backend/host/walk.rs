@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
-use super::fuse::{self, Matrices, Reach};
+use super::fuse::{self, Matrices, NO_REACH, Reaches};
 use super::isa::Isa;
 use super::kernel::Sides;
 use super::pieces;
@@ -173,8 +173,8 @@ pub trait Kernel: Sync + Sized {
 
     /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which that one is innermost in the destination;
     /// the first of them that it has.
-    fn scatters(&self, _axes: usize, _inner: &Axis) -> &'static [Reach] {
-        &[]
+    fn scatters(&self, _axes: usize, _inner: &Axis) -> Reaches {
+        NO_REACH
     }
 
     /// Transposes each of some matrices: column c starts at `from + c * steps().0` in the source, and goes to
@@ -336,8 +336,8 @@ unsafe fn visit_all(
             let follow = columns.destination == inner.extent * to_step;
             let long = if inner.extent <= 2 && columns.extent >= 16 { LONG_FLAT / 4 } else { LONG_FLAT };
             let is_flat = follow && inner.extent <= FLAT && columns.extent * from_step >= long;
-            let reaches = if is_flat { &[] } else { kernel.scatters(axes.len(), inner) };
-            for reach in reaches {
+            let reaches = if is_flat { NO_REACH } else { kernel.scatters(axes.len(), inner) };
+            for reach in reaches.into_iter().flatten() {
                 let mut flipped = PerAxis::new();
                 let axes = if columns == rest[near] {
                     axes

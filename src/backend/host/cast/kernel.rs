@@ -3,7 +3,7 @@
 use super::{CHUNK, Caster};
 use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
-use crate::backend::host::fuse::{Matrices, Reach};
+use crate::backend::host::fuse::{Matrices, NO_REACH, Reaches};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
 use crate::backend::host::pieces;
@@ -370,9 +370,9 @@ impl Kernel for CastKernel {
         unsafe { self.cast_batch(&batch, first.destination, elements, &stage) }
     }
 
-    fn scatters(&self, _axes: usize, _inner: &Axis) -> &'static [Reach] {
+    fn scatters(&self, _axes: usize, _inner: &Axis) -> Reaches {
         let has_transpose = self.streams && self.transpose.is_some();
-        if has_transpose { transpose::reach_of_casts(self.caster.sizes()) } else { &[] }
+        if has_transpose { transpose::reach_of_casts(self.caster.sizes()) } else { NO_REACH }
     }
 
     unsafe fn scattered(&self, from: i64, to: i64, matrices: &Matrices) -> bool {

@@ -7,7 +7,7 @@ mod windows;
 
 use std::mem::MaybeUninit;
 
-use super::super::fuse::{MOST, Matrices, Reach, Rows};
+use super::super::fuse::{MOST, Matrices, NO_REACH, Reach, Reaches, Rows};
 use super::super::stream::Memory;
 use super::super::walk::{PerAxis, Places};
 use super::stage::{STAGE, Stage};
@@ -263,56 +263,65 @@ const CLASHING: isize = 1024;
 const FEW_CLASH: usize = 2;
 
 /// The matrices that are best for elements of a size, 1, 2, 4, 8 or 16 bytes, with the axis that is innermost in the
-/// destination; others where the job has none of those. `pairs`: whether [`Memory::Near`] takes pairs of lines best.
-pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -> &'static [Reach] {
-    let is_staged = how == How::Streamed && cfg!(target_arch = "x86_64");
+/// destination; others where the job has none of those, at last those that stay in the caches. `pairs`: whether
+/// [`Memory::Near`] takes pairs of lines best.
+pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -> Reaches {
+    let Some(of_size) = REACHES.get(size.trailing_zeros() as usize) else { return NO_REACH };
+    if how != How::Streamed || cfg!(not(target_arch = "x86_64")) {
+        let way = match memory {
+            // Columns that clash go by a buffer.
+            Memory::Near if pairs && inner.source % CLASHING as i64 == 0 => 10,
+            Memory::Near => 3,
+            Memory::Other if cfg!(target_arch = "x86_64") => 3,
+            Memory::Deep => 6,
+            _ => 0,
+        };
+        return [Some(&of_size[way]), None, None];
+    }
     let way = match memory {
-        // Columns that clash go by a buffer.
-        Memory::Near if pairs && !is_staged && inner.source % CLASHING as i64 == 0 => 10,
-        Memory::Near => 3 + 2 * usize::from(is_staged),
-        Memory::Other if !is_staged && cfg!(target_arch = "x86_64") => 3,
+        Memory::Near => 5,
         // Narrow elements take so long that memory can bring what comes next meanwhile.
-        Memory::Other if is_staged && size <= 2 && inner.source % CLASH as i64 != 0 => 7,
-        Memory::Other if is_staged => 9,
-        Memory::Deep if is_staged && inner.source % CLASH as i64 == 0 => 8,
-        Memory::Deep => 6 + usize::from(is_staged),
-        _ if !is_staged => 0,
+        Memory::Other if size <= 2 && inner.source % CLASH as i64 != 0 => 7,
+        Memory::Other => 9,
+        Memory::Deep if inner.source % CLASH as i64 == 0 => 8,
+        Memory::Deep => 7,
         // Rows of more axes start anywhere, and share sets of the second cache.
         Memory::Mesh if inner.extent as usize * size >= LEAST => 2,
         _ => 1,
     };
-    let first = if pairs && memory == Memory::Near && is_staged { way - 1 } else { way };
-    REACHES.get(size.trailing_zeros() as usize).map_or(&[], |all| &all[first..=way])
+    let pairs = (pairs && memory == Memory::Near).then(|| &of_size[way - 1]);
+    [pairs, Some(&of_size[way]), Some(&of_size[11])]
 }
 
 /// The matrices that are best for a cast between elements of some bytes whose result is written around the caches; others, and
 /// other casts, where the job has none of those: what widens has more to write than to read, which memory likes in longer
 /// pieces than a pair of lines.
-pub fn reach_of_casts((from, to): (usize, usize)) -> &'static [Reach] {
+pub fn reach_of_casts((from, to): (usize, usize)) -> Reaches {
     #[cfg(target_arch = "x86_64")]
     if from >= to && Isa::get() == Isa::Avx512 && Memory::is_zen5() && is_x86_feature_detected!("avx512vbmi")
     {
         return reach_of_pairs(to);
     }
     _ = (from, to);
-    &[]
+    NO_REACH
 }
 
 /// Where columns get pairs of lines.
 #[cfg(target_arch = "x86_64")]
-fn reach_of_pairs(size: usize) -> &'static [Reach] {
-    REACHES.get(size.trailing_zeros() as usize).map_or(&[], |all| &all[4..5])
+fn reach_of_pairs(size: usize) -> Reaches {
+    [REACHES.get(size.trailing_zeros() as usize).map(|all| &all[4]), None, None]
 }
 
 /// By the size of elements: 1, 2, 4, 8 and 16 bytes.
-static REACHES: [[Reach; 11]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+static REACHES: [[Reach; 12]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
 /// runs that are asked for before; then those of [`Memory::Near`], the second for [`pairs`], the third in blocks that are
 /// asked for before; both of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; the second of
-/// [`Memory::Other`], of which only short rows are asked for a block ahead; last that of [`Memory::Near`] where rows clash,
-/// however long the innermost axis is.
-const fn reaches(size: usize) -> [Reach; 11] {
+/// [`Memory::Other`], of which only short rows are asked for a block ahead; that of [`Memory::Near`] where rows clash,
+/// however long the innermost axis is; last what stays in the caches of a job that is written around them, where rows that are
+/// put together are too short for that, but longer than one.
+const fn reaches(size: usize) -> [Reach; 12] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
     let direct = Reach {
@@ -320,6 +329,7 @@ const fn reaches(size: usize) -> [Reach; 11] {
         columns,
         least_rows: 1,
         side: 1,
+        lane: 16 / size,
         alone,
         rows_first: false,
         long,
@@ -329,6 +339,7 @@ const fn reaches(size: usize) -> [Reach; 11] {
         steps: 1,
         fuses_columns: true,
         pairs: false,
+        around: false,
     };
     let long = if size > 2 { usize::MAX >> 1 } else { LONG_SMALL };
     let (rows, columns) = (STAGED.0 / size, STAGED.1 / size);
@@ -338,6 +349,7 @@ const fn reaches(size: usize) -> [Reach; 11] {
         columns,
         least_rows,
         side,
+        lane: 16 / size,
         alone: side,
         rows_first: true,
         long,
@@ -347,6 +359,7 @@ const fn reaches(size: usize) -> [Reach; 11] {
         steps: 1,
         fuses_columns: true,
         pairs: false,
+        around: true,
     };
     let (rows, columns) = (SPREAD.0 / size, SPREAD.2 / size);
     let rows = if rows < SPREAD.1 { SPREAD.1 } else { rows };
@@ -380,7 +393,8 @@ const fn reaches(size: usize) -> [Reach; 11] {
         ..staged
     };
     let clashing = Reach { long: usize::MAX >> 1, ..near };
-    [direct, staged, runs, near, pairs, blocks, tall, across, apart, short, clashing]
+    let few = Reach { alone: usize::MAX >> 1, ..near };
+    [direct, staged, runs, near, pairs, blocks, tall, across, apart, short, clashing, few]
 }
 
 /// `lines`: a vector is as long as a line, so that no line has to stay in a cache until the rest of it is written.
@@ -1416,12 +1430,13 @@ mod tests {
         let far = random.below(2) == 0;
         let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
         let start = (first, shift as i64);
-        let done = reach(size, how, memory, pairs, &axes[inner]).iter().find_map(|reach| {
+        let done = reach(size, how, memory, pairs, &axes[inner]).into_iter().flatten().find_map(|reach| {
             each_matrix(&axes, (inner, near), reach, start, &mut |at, start, matrices, _| {
                 // SAFETY: the matrices are parts of the two.
                 unsafe {
                     let (source, destination) = (from.offset(at as isize), to.add(start as usize));
                     let end = matrices.end.map(|(end, dense)| (from.offset(end as isize), dense));
+                    let how = if matrices.around { how } else { How::Cached };
                     transpose(&Scattered { source, destination, matrices, end, far }, how);
                 }
                 true
@@ -1538,6 +1553,7 @@ mod tests {
                         end: None,
                         spread: false,
                         pairs: false,
+                        around: false,
                         next: 0,
                     };
                     let (from, to) = (source.as_ptr(), destination.as_mut_ptr());
@@ -1671,7 +1687,7 @@ mod tests {
         let kept = each_matrix(
             &axes,
             places,
-            &reach_of_pairs(to)[0],
+            reach_of_pairs(to)[0].unwrap(),
             (0, shift as i64),
             &mut |from_at, to_at, matrices, _| {
                 // SAFETY: the matrices are parts of the two.
