@@ -950,7 +950,8 @@ unsafe fn thin<V: Vector, const SIZE: usize, const TALL: bool>(matrix: &Matrix, 
         return;
     }
     // What is between rows is read as more columns, of which nothing is written.
-    let is_between = TALL && (thin * SIZE + 1..=16).contains(&(step as usize)) && step as usize % SIZE == 0;
+    let is_between =
+        TALL && (thin * SIZE + 1..=16).contains(&(step as usize)) && (step as usize).is_multiple_of(SIZE);
     let wide = if is_between { step as usize / SIZE } else { thin };
     let is_packed = thin * SIZE < 16 && (follow || is_between) && long * wide * SIZE >= 512;
     let mut done = 0;

@@ -21,6 +21,11 @@ impl<const LEVEL: u8> Lane for Sse<LEVEL> {
             if LEVEL >= 2 {
                 return Sse(_mm_maskz_loadu_epi8(((1u32 << bytes) - 1) as u16, from.cast()));
             }
+            if LEVEL == 1 && (8..16).contains(&bytes) {
+                let low = _mm_loadl_epi64(from.cast());
+                let high = _mm_loadl_epi64(from.add(bytes - 8).cast());
+                return Sse(_mm_or_si128(low, _mm_shuffle_epi8(high, shift(8 - bytes as isize))));
+            }
             let value = super::read_part(from, bytes);
             Sse(_mm_set_epi64x((value >> 64) as i64, value as i64))
         }
@@ -32,6 +37,15 @@ impl<const LEVEL: u8> Lane for Sse<LEVEL> {
         unsafe {
             if LEVEL >= 2 {
                 _mm_mask_storeu_epi8(to.cast(), ((1u32 << bytes) - 1) as u16, self.0);
+            } else if LEVEL == 1 && (4..16).contains(&bytes) {
+                let end = |bytes: usize| _mm_shuffle_epi8(self.0, shift(bytes as isize));
+                if bytes >= 8 {
+                    _mm_storel_epi64(to.cast(), self.0);
+                    _mm_storel_epi64(to.add(bytes - 8).cast(), end(bytes - 8));
+                } else {
+                    _mm_storeu_si32(to.cast(), self.0);
+                    _mm_storeu_si32(to.add(bytes - 4).cast(), end(bytes - 4));
+                }
             } else {
                 let low = _mm_cvtsi128_si64(self.0) as u64;
                 let high = _mm_cvtsi128_si64(_mm_unpackhi_epi64(self.0, self.0)) as u64;
@@ -113,6 +127,25 @@ impl<const LEVEL: u8> Vector for Sse<LEVEL> {
         // SAFETY: level 1 is SSSE3; level 0 does not get here.
         unsafe { Sse(_mm_shuffle_epi8(self.0, _mm_loadu_si128(table.as_ptr().cast()))) }
     }
+}
+
+/// What makes a byte of a shuffle the one so many after it, at most fifteen either way, and zero where there is none.
+///
+/// # Safety
+/// SSE2 is always there.
+#[inline(always)]
+unsafe fn shift(bytes: isize) -> __m128i {
+    static PLACES: [u8; 48] = {
+        let mut places = [128; 48];
+        let mut place = 0;
+        while place < 16 {
+            places[16 + place] = place as u8;
+            place += 1;
+        }
+        places
+    };
+    // SAFETY: fifteen places either way are there.
+    unsafe { _mm_loadu_si128(PLACES.as_ptr().offset(16 + bytes).cast()) }
 }
 
 /// AVX2.
