@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::threads::{PATIENCE, SPIN, nanoseconds};
+use super::threads::{LOOKING, PATIENCE, nanoseconds};
 
 /// How long jobs in a row take before others are woken: some times as long as a wake-up, so that those who do a few at a
 /// time lose little, and those who do many have not lost much before.
@@ -58,7 +58,7 @@ impl Last {
         }
         let (ended, took, late) = (last - last % COUNTS, last % TIMES, last % COUNTS / TIMES);
         // A rest ends in time to come.
-        let is_close = now.wrapping_sub(ended) < nanos(SPIN);
+        let is_close = now.wrapping_sub(ended) < nanos(LOOKING);
         Streak { last: self, began: now, ended, before: Some(if is_close { took } else { 0 }), late }
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn nobody_is_woken_for_jobs_that_are_apart() {
         let last = Last(AtomicU64::new(0));
-        assert!(!jobs(&last, SECOND, nanos(SPIN), 2 * JOBS).contains(&true));
+        assert!(!jobs(&last, SECOND, nanos(LOOKING), 2 * JOBS).contains(&true));
     }
 
     #[test]

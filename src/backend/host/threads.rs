@@ -113,8 +113,11 @@ pub fn nanoseconds() -> u64 {
 const MAX_WORKERS: usize = 255;
 /// Room for a kernel's tiles, and for the thread-local storage of a large program.
 const STACK_BYTES: usize = 512 << 10;
-/// How long a thread that has just worked looks for more before it sleeps: about what waking it costs.
-pub const SPIN: Duration = Duration::from_micros(20);
+/// How long a thread that has just worked looks for more before it sleeps: some times what waking it costs, and as long as an
+/// interpreter may take from one call to the next.
+pub const LOOKING: Duration = Duration::from_micros(50);
+/// How long a caller looks for the end of a job before others may have its processor.
+const SPIN: Duration = Duration::from_micros(20);
 /// How long the caller of a job looks for its end before it sleeps. Its waking takes longer than others take to finish,
 /// and by then they sleep, so that the next job has to wake them, and its caller sleeps again: jobs in a row would go on
 /// in that way for seconds.
@@ -456,7 +459,7 @@ impl Pool {
             } else if !is_late {
                 state.spinning += 1;
                 state = self.spin(state, || {
-                    is_late = since.get_or_insert_with(Instant::now).elapsed() >= SPIN;
+                    is_late = since.get_or_insert_with(Instant::now).elapsed() >= LOOKING;
                     !is_late
                 });
                 state.spinning -= 1;
