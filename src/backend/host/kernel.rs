@@ -371,7 +371,7 @@ impl Kernel for Move {
             let source = self.sides.source.offset(from as isize);
             let destination = self.sides.destination.offset(to as isize);
             let batch = Batch::of_groups(shuffle, source, destination, count);
-            if self.streams_batches() && count * shuffle.bytes >= LONG_ROW {
+            if self.streams_batches() && count * shuffle.bytes >= LONG_ROW && shuffle.step == shuffle.bytes {
                 batch.around();
             } else {
                 batch.through();

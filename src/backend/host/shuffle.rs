@@ -1,5 +1,6 @@
 //! Elements that change places within a line or two of memory, group after group: matrices of 3 x 3, pixels whose channels
-//! are reversed. Every byte of a line of the results by one shuffle.
+//! are reversed; or of which some are left out, or come more than once: three of four channels, grey to colours. Every byte
+//! of a line of the results by one shuffle.
 
 use super::isa::Isa;
 use super::stream::{self, LINE};
@@ -24,6 +25,8 @@ pub struct Group {
     pub elements: usize,
     /// From where the job starts to the lowest of them in the source.
     pub lowest: i64,
+    /// Bytes from there to the end of the highest.
+    reach: i64,
 }
 
 impl Group {
@@ -64,13 +67,18 @@ impl Group {
             if axis.destination != elements * to {
                 return None;
             }
-            // The same elements on both sides, and groups that follow one another.
-            if elements > 1 && reach == (elements - 1) * from && axis.source == elements * from {
-                let are_many = elements * from * axis.extent >= LEAST;
+            // The same elements on both sides, and groups that follow one another; or others in between.
+            let bytes = elements * from;
+            let is_same = reach + from == bytes && axis.source == bytes;
+            let is_of_a_lane = (reach + from..=LANE as i64).contains(&axis.source) && bytes <= LANE as i64;
+            // There are kernels for the steps of other elements.
+            if (elements > 1 || !from.unsigned_abs().is_power_of_two()) && (is_same || is_of_a_lane) {
+                let are_many = bytes * axis.extent >= LEAST;
                 return (are_many && pays(isa, axes, around + 1, from)).then_some(Group {
                     around: around + 1,
                     elements: elements as usize,
                     lowest,
+                    reach: reach + from,
                 });
             }
             elements *= axis.extent;
@@ -86,16 +94,18 @@ impl Group {
 
 /// Whether shuffles are better for the groups of a job, of elements of a size, with so many axes around them: those of lanes
 /// are not where squares fill as many, nor, unless results are put together to be written around the caches, where elements are
-/// lanes.
+/// lanes. Wide elements by themselves are as well copied one by one where memory is what takes the time.
 fn pays(isa: Isa, axes: &[Axis], around: usize, size: i64) -> bool {
     let bytes = |axes: &[Axis]| axes.iter().fold(size, |bytes, axis| bytes.saturating_mul(axis.extent));
     let is_side = |axis: &Axis| axis.extent >= 4 && axis.extent * size % LANE as i64 == 0;
     let group = &axes[around..];
-    isa == Isa::Avx512
-        || match size == LANE as i64 {
-            true => stream::pays(bytes(axes) as usize),
-            false => bytes(group) < MOST as i64 || !group.iter().all(is_side),
-        }
+    let is_wide = group.is_empty() && size > LANE as i64 / 2;
+    match size == LANE as i64 {
+        _ if is_wide => !stream::pays(bytes(axes) as usize),
+        _ if isa == Isa::Avx512 => true,
+        true => stream::pays(bytes(axes) as usize),
+        false => bytes(group) < MOST as i64 || !group.iter().all(is_side),
+    }
 }
 
 /// Whether any bytes of a lane may change places.
@@ -106,8 +116,11 @@ fn has_shuffles(isa: Isa) -> bool {
 /// The shuffle of a group.
 #[derive(Clone, Copy)]
 pub struct Shuffle {
-    /// Bytes of a group.
+    /// Bytes of a group in the destination.
     pub bytes: usize,
+    /// From one to the next in the source, and what of that is read.
+    pub step: usize,
+    reach: usize,
     isa: Isa,
     /// Bytes of whole groups in a turn: of as many as a vector holds, or of one that two hold.
     turn: usize,
@@ -119,8 +132,10 @@ impl Shuffle {
     /// That of a group of a job whose elements are of a size in the source.
     pub fn new(isa: Isa, axes: &[Axis], group: &Group, size: usize) -> Shuffle {
         let bytes = group.elements * size;
-        let vector = if isa == Isa::Avx512 { LINE } else { LANE };
-        let turn = if bytes > vector { bytes } else { vector / bytes * bytes };
+        let (step, reach) = (axes[group.around - 1].source as usize, group.reach as usize);
+        let is_same = step == bytes && reach == bytes;
+        let vector = if isa == Isa::Avx512 && is_same { LINE } else { LANE };
+        let turn = if bytes > vector { bytes } else { vector / bytes.max(step) * bytes };
         // What is beyond a turn is nowhere.
         let (mut table, mut to) = ([u8::MAX; MOST], 0);
         each_at(&axes[group.around..], (-group.lowest, 0), &mut |from, _, _| {
@@ -131,9 +146,9 @@ impl Shuffle {
             true
         });
         for to in bytes..turn {
-            table[to] = table[to - bytes] + bytes as u8;
+            table[to] = table[to - bytes] + step as u8;
         }
-        Shuffle { bytes, isa, turn, table }
+        Shuffle { bytes, step, reach, isa, turn, table }
     }
 
     /// Does `count` groups.
@@ -145,6 +160,10 @@ impl Shuffle {
         // SAFETY: the caller's; the processor has the instructions, for there is a group.
         unsafe {
             match self.isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 if (self.step, self.reach) != (self.bytes, self.bytes) => {
+                    self.of_a_lane(source, destination, bytes)
+                }
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 if self.turn > LINE => self.of_two_lines(source, destination, bytes),
                 #[cfg(target_arch = "x86_64")]
@@ -162,15 +181,26 @@ impl Shuffle {
         }
     }
 
+    /// Of how many turns all of a lane may be read and written where each begins, and how far it is from one to the next in
+    /// the source.
+    fn turns_of_a_lane(&self, bytes: usize) -> (usize, usize) {
+        let end = (bytes / self.bytes - 1) * self.step + self.reach;
+        let next = self.turn / self.bytes * self.step;
+        match bytes.min(end) {
+            ..LANE => (0, next),
+            _ => (((bytes - LANE) / self.turn).min((end - LANE) / next) + 1, next),
+        }
+    }
+
     /// What is left of some bytes from a turn on, byte by byte.
     ///
     /// # Safety
     /// As [`Shuffle::run`].
     unsafe fn of_a_byte(&self, source: *const u8, destination: *mut u8, turn: usize, bytes: usize) {
         for to in turn..bytes {
-            let first = to - (to - turn) % self.turn;
+            let (group, byte) = (to / self.bytes, to % self.bytes);
             // SAFETY: the caller's.
-            unsafe { *destination.add(to) = *source.add(first + usize::from(self.table[to - first])) };
+            unsafe { *destination.add(to) = *source.add(group * self.step + usize::from(self.table[byte])) };
         }
     }
 
@@ -231,15 +261,16 @@ impl Shuffle {
     #[cfg(target_arch = "aarch64")]
     unsafe fn of_a_lane(&self, source: *const u8, destination: *mut u8, bytes: usize) {
         use std::arch::aarch64::*;
-        let mut at = 0;
+        let (turns, next) = self.turns_of_a_lane(bytes);
         // SAFETY: the caller's.
         unsafe {
             let table = vld1q_u8(self.table.as_ptr());
-            while at + LANE <= bytes {
-                vst1q_u8(destination.add(at), vqtbl1q_u8(vld1q_u8(source.add(at)), table));
-                at += self.turn;
+            let (mut from, mut to) = (source, destination);
+            for _ in 0..turns {
+                vst1q_u8(to, vqtbl1q_u8(vld1q_u8(from), table));
+                (from, to) = (from.wrapping_add(next), to.wrapping_add(self.turn));
             }
-            self.of_a_byte(source, destination, at, bytes);
+            self.of_a_byte(source, destination, turns * self.turn, bytes);
         }
     }
 }
@@ -307,16 +338,16 @@ impl Shuffle {
     #[target_feature(enable = "avx2")]
     unsafe fn of_a_lane(&self, source: *const u8, destination: *mut u8, bytes: usize) {
         use std::arch::x86_64::*;
-        let mut at = 0;
+        let (turns, next) = self.turns_of_a_lane(bytes);
         // SAFETY: the caller's.
         unsafe {
             let table = _mm_loadu_si128(self.table.as_ptr().cast());
-            while at + LANE <= bytes {
-                let lane = _mm_loadu_si128(source.add(at).cast());
-                _mm_storeu_si128(destination.add(at).cast(), _mm_shuffle_epi8(lane, table));
-                at += self.turn;
+            let (mut from, mut to) = (source, destination);
+            for _ in 0..turns {
+                _mm_storeu_si128(to.cast(), _mm_shuffle_epi8(_mm_loadu_si128(from.cast()), table));
+                (from, to) = (from.wrapping_add(next), to.wrapping_add(self.turn));
             }
-            self.of_a_byte(source, destination, at, bytes);
+            self.of_a_byte(source, destination, turns * self.turn, bytes);
         }
     }
 
@@ -447,6 +478,57 @@ mod tests {
             true
         });
         assert!(expected == destination, "{isa:?}, {size}, {shape:?}, {order:?}, {reversed}, {count}");
+        true
+    }
+
+    /// Elements of which some are left out, or come more than once, some of them backwards.
+    #[test]
+    fn channels_that_are_left_out() {
+        for isa in [Isa::Avx2, Isa::Avx512, Isa::Neon].into_iter().filter(|isa| isa.is_there()) {
+            for size in [1, 2, 3, 4, 7] {
+                let mut done = 0;
+                let most = LANE as i64 / size as i64;
+                for (count, step) in (1..=most).flat_map(|count| (1..=most).map(move |step| (count, step))) {
+                    for each in [-3, -2, -1, 0, 1, 2, 3] {
+                        for many in [513, 514, 520] {
+                            done += usize::from(left_out(isa, size, count, each, step, many));
+                        }
+                    }
+                }
+                assert!(done > 30, "{isa:?}, {size}: {done}");
+            }
+        }
+    }
+
+    /// `many` groups of `count` elements, so many elements from each to the next, and from each group to the next.
+    fn left_out(isa: Isa, size: usize, count: i64, each: i64, step: i64, many: i64) -> bool {
+        let long = size as i64;
+        let axes = [
+            Axis { extent: many, source: step * long, destination: count * long },
+            Axis { extent: count, source: each * long, destination: long },
+        ];
+        let Some(group) = Group::of(isa, &axes, (long, long)) else { return false };
+        let reach = (count - 1) * each.abs() * long + long;
+        let start = if each < 0 { reach - long } else { 0 };
+        let (read, written) = (((many - 1) * step * long + reach) as usize, (many * count * long) as usize);
+        let (mut memory, mut there) = (Guarded::new(read), Guarded::new(written));
+        let (source, destination) = (memory.bytes(), there.bytes());
+        let source = source.split_at_mut(source.len() - read).1;
+        let destination = destination.split_at_mut(destination.len() - written).1;
+        source.iter_mut().enumerate().for_each(|(index, byte)| *byte = (index * 7 + index / 251) as u8);
+        let mut expected = vec![0; written];
+        each_at(&axes, (start, 0), &mut |from, to, _| {
+            let (from, to) = (from as usize, to as usize);
+            expected[to..to + size].copy_from_slice(&source[from..from + size]);
+            true
+        });
+        let shuffle = Shuffle::new(isa, &axes, &group, size);
+        // SAFETY: both hold all groups, and nothing else.
+        unsafe {
+            let from = source.as_ptr().offset((start + group.lowest) as isize);
+            shuffle.run(from, destination.as_mut_ptr(), many as usize);
+        }
+        assert!(expected == destination, "{isa:?}, {size} bytes, {count} by {each}, {step}, {many}");
         true
     }
 

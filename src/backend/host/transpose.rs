@@ -1583,7 +1583,7 @@ impl<'a> Batch<'a> {
         // SAFETY: the caller's.
         unsafe {
             match self.each {
-                Each::Group(shuffle) => shuffle.run(self.source.add(done * self.bytes), to, these),
+                Each::Group(shuffle) => shuffle.run(self.source.add(done * shuffle.step), to, these),
                 Each::Matrix { first, next, transpose, size } => {
                     let asks = asks && !self.comes_by_itself(first, next, size);
                     for index in 0..these {

@@ -268,9 +268,13 @@ unsafe fn visit_all(
     let Some((inner, rest)) = axes.split_last() else {
         return only(Call::Row { from: (start.0, from_step), to: (start.1, to_step), n: 1 });
     };
-    if rest.is_empty() {
+    let row = || {
         let (from, to) = ((start.0, inner.source), (start.1, inner.destination));
-        return only(Call::Row { from, to, n: inner.extent as usize });
+        Call::Row { from, to, n: inner.extent as usize }
+    };
+    // Elements of other sizes are groups.
+    if rest.is_empty() && from_step.unsigned_abs().is_power_of_two() {
+        return only(row());
     }
     if kernel.shuffles()
         && let isa = Isa::get()
@@ -286,6 +290,9 @@ unsafe fn visit_all(
             // SAFETY: part of the job.
             unsafe { kernel.shuffled(from + group.lowest, to, along.extent as usize, &shuffle) }
         });
+    }
+    if rest.is_empty() {
+        return only(row());
     }
     if kernel.shuffles()
         && axes.len() <= MOST_AXES
