@@ -8,7 +8,7 @@ use shuttle::thread;
 
 use super::executions;
 
-const SPIN: Duration = Duration::from_micros(20);
+const LOOKING: Duration = Duration::from_micros(50);
 const PATIENCE: Duration = Duration::from_micros(200);
 
 /// Later each time.
