@@ -751,10 +751,9 @@ struct Block<'a, const SIZE: usize> {
     ahead: &'a [isize],
     next: isize,
     from: From,
-    /// Matrices of which no row starts after this have a whole lane to read from where each row starts. None is here if
-    /// nothing is known.
+    /// Matrices that start here or before have a whole lane to read from where each row starts. Null: nothing is known.
     whole: *const u8,
-    /// The last place from which a whole lane may be read.
+    /// The last place from which a whole lane may be read, in pages that have elements. Null as well.
     last: *const u8,
 }
 
@@ -1508,7 +1507,6 @@ mod tests {
     }
 
     /// Narrow rows in pages between which others are missing.
-    #[cfg(unix)]
     #[test]
     fn pages_that_are_missing() {
         const PAGES: usize = 20;
