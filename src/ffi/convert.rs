@@ -8,8 +8,10 @@ use super::boundary::{boundary, clear, input, not_null, output, quietly, write_o
 use super::context::context_of;
 use super::types::*;
 use crate::backend::Allocator;
+use crate::backend::host::ONE_THREAD;
 use crate::context::Context;
 use crate::convert::{self, recent};
+use crate::dlpack::dense;
 use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTensor};
 use crate::dlpack::view::{Dims, TensorView};
 use crate::dtype::Casting;
@@ -189,12 +191,15 @@ pub unsafe extern "C" fn ab_copy_into(
         unsafe {
             let (source, destination) = ((source, source_flags), (destination, destination_flags));
             // As most come: nothing is kept at hand for the others.
-            let is_plain = options.is_null() && report.is_null();
-            if is_plain
-                && !are_rows(source.0, destination.0)
-                && recent::copy(source, destination, &ConvertOptions::KEEP, |_| ())
-            {
-                return Ok(());
+            if options.is_null() && report.is_null() {
+                if dense::may_be(source.0, destination.0) && dense::copy(source, destination, ONE_THREAD) {
+                    return Ok(());
+                }
+                if !are_rows(source.0, destination.0)
+                    && recent::copy(source, destination, &ConvertOptions::KEEP, |_| ())
+                {
+                    return Ok(());
+                }
             }
             copy_into(context, source, destination, options, report)
         }
