@@ -298,7 +298,11 @@ impl Kernel for Move {
         let small = rows * columns * self.size <= SMALL_MATRIX;
         let around = self.how == How::Streamed && matrix.is_of_lines(self.size);
         let asks = self.far && small && ahead != 0 && !around;
-        let how = if asks { How::Ahead(ahead as isize) } else { self.how };
+        let how = match self.how {
+            _ if asks => How::Ahead(ahead as isize),
+            How::Cached if self.far => How::Far,
+            how => how,
+        };
         // SAFETY: as the caller says.
         unsafe { transpose(&matrix, how) };
         true

@@ -60,6 +60,8 @@ pub struct Matrix {
 pub enum How {
     /// Reads and writes through them.
     Cached,
+    /// The same of a job that is more than those near the processor hold.
+    Far,
     /// Writes around them what is worth it. For results that they could not hold, even where the matrix is a
     /// part of one.
     Streamed,
@@ -124,7 +126,7 @@ unsafe fn avx512<const SIZE: usize>(matrix: &Matrix, how: How) {
     let likes_half_lines = how != How::Streamed
         && match Memory::get() {
             Memory::Deep => matrix.likes_half_lines(SIZE),
-            Memory::Near => how == How::Cached && matrix.fits_half_lines(SIZE),
+            Memory::Near => matches!(how, How::Cached | How::Far) && matrix.fits_half_lines(SIZE),
             _ => false,
         };
     // SAFETY: the caller's.
@@ -995,11 +997,15 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
     let (rows, columns) = (matrix.rows / side * side, matrix.columns / side * side);
     // Rows of the destination that would be lost before their next squares, if all columns came first.
     let keeps_columns = SIZE == 8 && side * SIZE == LINE && off(matrix.destination_row, CLASH) <= 8;
+    // Lines of such rows push each other out of the caches before the next column is looked at.
+    let clash = match Memory::get() {
+        Memory::Other if cfg!(target_arch = "x86_64") && matrix.columns * SIZE <= 2 * LINE => CLASH / 4,
+        _ => CLASH,
+    };
     let band = match STREAM {
         true if matrix.columns * SIZE <= NARROW => side,
         true => STREAM_BAND / SIZE,
-        // Lines of such rows push each other out of the caches before the next column is looked at.
-        false if matrix.source_row % CLASH == 0 && !keeps_columns => side,
+        false if matrix.source_row % clash == 0 && !keeps_columns => side,
         false => BAND,
     };
     // SAFETY: the pieces are within the matrix.
@@ -1150,7 +1156,7 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(
 ) {
     let side = 16 / SIZE * V::LANES;
     let (stream, ahead) = match how {
-        How::Cached => (false, 0),
+        How::Cached | How::Far => (false, 0),
         How::Streamed => (true, 0),
         How::Ahead(ahead) => (false, ahead),
     };
@@ -1167,7 +1173,7 @@ unsafe fn transpose<V: Vector, const SIZE: usize>(
                 squares::<V, SIZE, true, true>(matrix, ahead);
             }
             _ if stream && streamed(matrix, itself, SIZE) => {}
-            (true, true) if clashes(matrix, SIZE, side) && staged(matrix, itself, SIZE) => {}
+            (true, true) if clashes(matrix, SIZE, side) && staged(matrix, itself, SIZE, how == How::Far) => {}
             (true, true) if clashes_in_source(matrix, SIZE, side) && gathered(matrix, itself, SIZE) => {}
             (true, _) if SIZE == 1 && matrix.columns >= 16 && ahead == 0 && matrix.likes_strips(V::LANES) => {
                 strips::<V, SIZE>(matrix)
@@ -1344,20 +1350,23 @@ fn part_of(left: usize, most: usize) -> usize {
     if left >= 2 * most { most } else { left }
 }
 
-/// Transposes into a buffer and copies runs of the destination's rows from there; false: there is no buffer.
+/// Transposes into a buffer and copies runs of the destination's rows from there; false: there is no buffer. `far`: as
+/// [`How::Far`].
 ///
 /// # Safety
 /// As [`baseline`], of elements of `size` bytes.
 #[inline(never)]
-unsafe fn staged(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool {
+unsafe fn staged(matrix: &Matrix, transpose: TransposeFn, size: usize, far: bool) -> bool {
     let Some(stage) = Stage::take() else { return false };
     let (strip, block, pitch) = (2 * LINE / size, RUNS / size, RUNS + LINE);
-    // More than the second cache holds comes by itself on AMD's.
-    let is_far = matrix.rows * matrix.columns * size > UNASKED;
-    let how = match Memory::get() {
-        Memory::Near if is_far => How::Cached,
-        _ => How::Ahead(2 * LINE as isize),
+    // More than the second cache holds comes by itself on AMD's. Where the third one answers soon, nothing that it holds is
+    // asked for, nor where it is written.
+    let (reads_by_itself, writes_by_itself) = match Memory::get() {
+        Memory::Near => (matrix.rows * matrix.columns * size > UNASKED, false),
+        Memory::Other => (!far, !far),
+        _ => (false, false),
     };
+    let how = if reads_by_itself { How::Cached } else { How::Ahead(2 * LINE as isize) };
     for top in (0..matrix.rows).step_by(block) {
         for column in (0..matrix.columns).step_by(strip) {
             let (rows, columns) = (block.min(matrix.rows - top), strip.min(matrix.columns - column));
@@ -1369,7 +1378,9 @@ unsafe fn staged(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool {
                 for index in 0..columns {
                     let run = stage.start().add(index * pitch);
                     let to = part.to(size, 0, index);
-                    prefetch_to_write(to.wrapping_offset(RUNS_AHEAD * part.destination_row), rows * size);
+                    if !writes_by_itself {
+                        prefetch_to_write(to.wrapping_offset(RUNS_AHEAD * part.destination_row), rows * size);
+                    }
                     run.copy_to_nonoverlapping(to, rows * size);
                 }
             }
