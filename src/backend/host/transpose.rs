@@ -446,6 +446,18 @@ impl Matrix {
         step <= PAGE && rows_above * step + self.columns * size >= 16
     }
 
+    /// How many rows are transposed before the next columns are looked at, so that the lines which more than one square reads
+    /// are still in the first cache: as many as have half of the ways of each of their sets, or all if that is what two lines of
+    /// the destination take; and a line of the destination at least, where what is written would be lost before the next rows.
+    fn rows_of_sets(&self, size: usize) -> usize {
+        let step = self.source_row.unsigned_abs();
+        // Rows start in as many sets as there are such steps in a page.
+        let sets = PAGE / (step & step.wrapping_neg()).clamp(LINE, PAGE);
+        let (half, all, line) = (WAYS / 2 * sets, WAYS * sets, LINE / size);
+        let least = if self.columns <= 2 * line { 1 } else { line };
+        half.max(all.min(2 * line)).max(least).min(BAND)
+    }
+
     /// Asks for what lies so many bytes from its elements.
     pub fn prefetch(&self, ahead: isize, size: usize) {
         let Matrix { source, source_row, rows, columns, .. } = *self;
@@ -997,15 +1009,14 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
     let (rows, columns) = (matrix.rows / side * side, matrix.columns / side * side);
     // Rows of the destination that would be lost before their next squares, if all columns came first.
     let keeps_columns = SIZE == 8 && side * SIZE == LINE && off(matrix.destination_row, CLASH) <= 8;
-    // Lines of such rows push each other out of the caches before the next column is looked at.
-    let clash = match Memory::get() {
-        Memory::Other if cfg!(target_arch = "x86_64") && matrix.columns * SIZE <= 2 * LINE => CLASH / 4,
-        _ => CLASH,
-    };
     let band = match STREAM {
         true if matrix.columns * SIZE <= NARROW => side,
         true => STREAM_BAND / SIZE,
-        false if matrix.source_row % clash == 0 && !keeps_columns => side,
+        false if V::LANES <= 2 && matrix.rows > side && Memory::get() == Memory::Other => {
+            matrix.rows_of_sets(SIZE).max(side)
+        }
+        // Lines of such rows push each other out of the caches before the next column is looked at.
+        false if matrix.source_row % CLASH == 0 && !keeps_columns => side,
         false => BAND,
     };
     // SAFETY: the pieces are within the matrix.
@@ -1222,8 +1233,9 @@ const EDGE: usize = 128;
 const STRIPS: (usize, usize) = (128, 64);
 /// Columns from which on that is so for half lines, too.
 const WIDE: usize = 400;
-/// Bytes of a page, or of a part of one.
+/// Bytes of a page, or of a part of one: of the lines that lie so far apart a set of the first cache has so many.
 const PAGE: usize = 4096;
+const WAYS: usize = 8;
 /// Rows that start at multiples of so many bytes share few sets of the caches.
 pub const CLASH: isize = 4096;
 /// Bytes of each row of the destination that are put together where such rows clash.
