@@ -433,7 +433,8 @@ impl Matrix {
     /// the first cache; where a vector is a line, and both sides whole lines, squares read and write each once.
     fn likes_strips(&self, lanes: usize) -> bool {
         let is_whole = (self.rows | self.columns).is_multiple_of(LINE);
-        let has_sets = self.destination_row % 512 != 0;
+        let is_wide = lanes == 2 && self.columns > WIDE;
+        let has_sets = self.destination_row % if is_wide { 1024 } else { 512 } != 0;
         has_sets && (lanes == 2 || lanes == 4 && !is_whole && Memory::get() == Memory::Near)
     }
 
@@ -450,12 +451,17 @@ impl Matrix {
     /// are still in the first cache: as many as have half of the ways of each of their sets, or all if that is what two lines of
     /// the destination take; and a line of the destination at least, where what is written would be lost before the next rows.
     fn rows_of_sets(&self, size: usize) -> usize {
-        let step = self.source_row.unsigned_abs();
-        // Rows start in as many sets as there are such steps in a page.
-        let sets = PAGE / (step & step.wrapping_neg()).clamp(LINE, PAGE);
+        let sets = sets(self.source_row);
         let (half, all, line) = (WAYS / 2 * sets, WAYS * sets, LINE / size);
         let least = if self.columns <= 2 * line { 1 } else { line };
         half.max(all.min(2 * line)).max(least).min(BAND)
+    }
+
+    /// Whether the first cache has room for the lines that a square as wide as `side` writes, beside those of the source that the
+    /// next one reads, though rows of the destination share sets.
+    fn has_room(&self, size: usize, side: usize) -> bool {
+        let (sets, each) = (sets(self.source_row), side.div_ceil(sets(self.destination_row)));
+        each <= WAYS / 2 && sets > 2 || each <= WAYS / 4 && (sets > 1 || size == 16)
     }
 
     /// Asks for what lies so many bytes from its elements.
@@ -1277,6 +1283,11 @@ const NARROW_STAGE: usize = 48 << 10;
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
 
+/// In how many sets of the first cache rows start that are so far apart, of those whose addresses differ by less than a page.
+fn sets(step: isize) -> usize {
+    PAGE / (step & step.wrapping_neg()).unsigned_abs().clamp(LINE, PAGE)
+}
+
 /// How far a step is from a multiple.
 #[inline(always)]
 pub fn off(step: isize, multiple: isize) -> isize {
@@ -1299,7 +1310,9 @@ fn clashes(matrix: &Matrix, size: usize, side: usize) -> bool {
                 || off(step, 16 * CLASH / rows) <= 64 / rows)
     };
     let clashes_twice = matrix.source_row % CLASH == 0 && (size <= 4 || side * size < LINE);
-    (step % clash == 0 || is_near())
+    let is_multiple =
+        || step % clash == 0 && !(Memory::get() == Memory::Other && matrix.has_room(size, side));
+    (is_multiple() || is_near())
         && matrix.rows * size >= CLASHING_ROW
         && matrix.rows * matrix.columns * size > CLASHING_FROM[usize::from(!clashes_twice)]
 }
