@@ -494,6 +494,14 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
     let runs =
         1 + rows.offsets.windows(2).filter(|two| two[1] - two[0] != (columns.len() * SIZE) as isize).count();
     let from = if far && !spread { From::Memory } else { From::Asked };
+    // Strips of single bytes read a line four times, and rows that share sets would push it out meanwhile.
+    let gathers = SIZE == 1
+        && !streams
+        && staged.is_some()
+        && (Memory::get() == Memory::Other && cfg!(target_arch = "x86_64") || cfg!(test))
+        && columns.len() >= LINE
+        && clash(rows.offsets);
+    let gathered = if gathers { Gathered::new() } else { None };
     let (mut at, mut at_together) = (PerAxis::new(), PerAxis::new());
     let mut places = Places::new(by_one, source, destination, &mut at);
     loop {
@@ -524,14 +532,24 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
                     let mut done = 0;
                     while done < columns.len() {
                         let left = columns.len() - done;
-                        let count = if spread && left >= 2 * STRIP / SIZE { STRIP / SIZE } else { left };
+                        let count = match &gathered {
+                            _ if spread && left >= 2 * STRIP / SIZE => STRIP / SIZE,
+                            Some(_) => left.min(Gathered::BYTES / SIZE),
+                            None => left,
+                        };
                         let (source, columns) = (source.add(done * SIZE), &columns[done..done + count]);
                         let (into, starts) = staged.as_ref().map_or((to, columns), |staged| {
                             let starts =
                                 if follow { &all[..count] } else { &staged.columns[done..done + count] };
                             (staged.stage.start().add(LINE), starts)
                         });
-                        let block = Block::<SIZE>::of(rows, index, starts, end, from);
+                        let mut block = Block::<SIZE>::of(rows, index, starts, end, from);
+                        let height = block.rows.len();
+                        let mut source = source;
+                        if let Some(gathered) = &gathered {
+                            source = gathered.bring(source, block.rows, count * SIZE);
+                            block = Block::asked(&gathered.starts[..height], starts);
+                        }
                         transpose(&block, &mut Places::new(together, source, into, &mut at_together));
                         if follow && let Some(staged) = &staged {
                             let (at, bytes) = (first + done, count * whole);
@@ -542,7 +560,7 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
                             }
                         } else if let Some(staged) = &staged {
                             let ends = (index == 0, index + 1 == rows.blocks);
-                            let bytes = block.rows.len() * SIZE;
+                            let bytes = height * SIZE;
                             for (column, start) in columns.iter().zip(starts) {
                                 staged.write(*start, to.offset(*column), bytes, ends);
                                 if let Some(ahead) = &mut ahead {
@@ -719,6 +737,39 @@ impl<'a> Staged<'a> {
     }
 }
 
+/// A part of each of some rows that share sets of the first cache, in a buffer where they do not.
+struct Gathered {
+    stage: Stage,
+    /// Where each row starts there.
+    starts: [isize; MOST],
+}
+
+impl Gathered {
+    /// Bytes of a row that there is room for.
+    const BYTES: usize = 2 * LINE;
+
+    /// None: there is no buffer.
+    fn new() -> Option<Gathered> {
+        const PITCH: usize = Gathered::BYTES + LINE;
+        const { assert!(MOST * PITCH <= STAGE) };
+        Some(Gathered { stage: Stage::take()?, starts: std::array::from_fn(|row| (row * PITCH) as isize) })
+    }
+
+    /// Copies so many bytes of each row, and says where the first is.
+    ///
+    /// # Safety
+    /// They are readable from where the rows start, of which there are [`MOST`] at most.
+    unsafe fn bring(&self, source: *const u8, rows: &[isize], bytes: usize) -> *const u8 {
+        debug_assert!(bytes <= Gathered::BYTES);
+        let to = self.stage.start();
+        for (row, start) in rows.iter().zip(&self.starts) {
+            // SAFETY: the caller's.
+            unsafe { source.offset(*row).copy_to_nonoverlapping(to.offset(*start), bytes) };
+        }
+        to
+    }
+}
+
 /// Where a block reads from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
@@ -759,7 +810,6 @@ struct Block<'a, const SIZE: usize> {
 
 impl<'a, const SIZE: usize> Block<'a, SIZE> {
     /// Of rows whose lines were asked for, or are in the caches, nothing of what is around them.
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn asked(rows: &'a [isize], columns: &'a [isize]) -> Self {
         let none = std::ptr::null();
