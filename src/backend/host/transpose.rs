@@ -1982,6 +1982,56 @@ pub(super) mod tests {
     }
 
     /// Rows of either side about a multiple of four kilobytes, or two, apart.
+    /// Rows and columns that far apart, of elements of so many bytes in squares as wide as that.
+    #[test]
+    fn what_the_first_cache_has_room_for() {
+        let matrix = |source_row, destination_row, columns| Matrix {
+            source: std::ptr::null(),
+            source_row,
+            destination: std::ptr::null_mut(),
+            destination_row,
+            rows: 1000,
+            columns,
+        };
+        for (step, expected) in
+            [(0, 64), (4, 64), (64, 64), (-192, 64), (128, 32), (640, 32), (-512, 8), (2048, 2)]
+        {
+            assert_eq!(sets(step), expected, "{step}");
+        }
+        assert_eq!((sets(4096), sets(-40960)), (1, 1));
+        // As many rows as half of the ways hold, or all ways if that is two lines; a line of the destination.
+        for (size, step, expected) in [
+            (4, 500, 256),
+            (4, 128, 128),
+            (4, -512, 32),
+            (4, 1024, 32),
+            (4, 2048, 16),
+            (4, 4096, 16),
+            (2, 512, 64),
+            (8, 4096, 8),
+            (16, 4096, 8),
+            (1, 512, 64),
+        ] {
+            assert_eq!(matrix(step, 4000, 1000).rows_of_sets(size), expected, "{size}, {step}");
+        }
+        // What is written to a buffer stays there until the line is whole.
+        assert_eq!(matrix(4096, 576, 32).rows_of_sets(4), 8);
+        for (size, side, steps, expected) in [
+            (8, 4, (800, 4096), true),
+            (8, 4, (2048, 4096), false),
+            (8, 4, (2048, 2048), true),
+            (8, 4, (4096, 2048), false),
+            (16, 2, (4096, 4096), true),
+            (4, 8, (1024, 2048), true),
+            (4, 8, (2048, 2048), false),
+            (4, 8, (400, 4096), false),
+            (1, 32, (100, 1024), false),
+        ] {
+            let has_room = matrix(steps.0, steps.1, 1000).has_room(size, side);
+            assert_eq!(has_room, expected, "{size}, {steps:?}");
+        }
+    }
+
     #[test]
     fn rows_that_nearly_share_sets() {
         let mut case = Case::new(5 << 19);
