@@ -735,9 +735,13 @@ mod tests {
             }
         }
         let bytes: Vec<u8> = longs.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        // Valgrind makes float32 of such an integer, one by one, by way of float64, and so rounds twice.
+        let rounds_once = std::env::var_os("ARRAYBRIDGE_VALGRIND").is_none();
         for from in [i64s, u64s] {
             for to in [(F16, 2), (BF16, 2), (F32, 4), (F64, 8), (ODD, 4)] {
-                check((from, 8), to, &bytes);
+                if rounds_once || to.0 != F32 {
+                    check((from, 8), to, &bytes);
+                }
             }
         }
 
