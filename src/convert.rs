@@ -1,5 +1,6 @@
 //! Runs plans: shares memory or makes it, moves the data, and hands the result out.
 
+pub mod dense;
 pub mod recent;
 
 use std::ptr::NonNull;

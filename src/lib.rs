@@ -45,7 +45,7 @@
 //! | [`layout`] | bounds, contiguity, overlap, folding two stride sets into one job |
 //! | [`consumers`] | the table of what each importer takes |
 //! | [`mod@plan`] | request and view to route, reasons and steps |
-//! | [`mod@convert`] | runs a plan; [`convert::recent`]: does again what came before |
+//! | [`mod@convert`] | runs a plan; [`convert::dense`]: copies what stays as it is; [`convert::recent`]: does again what came before |
 //! | [`report`] | routes and reasons, and the words for them |
 //! | [`context`] | limits, backends, the default context |
 //! | [`backend`] | the one table that the host, CUDA and OpenCL fill, and the job that they get |

@@ -1,7 +1,6 @@
 //! DLPack as it crosses the boundary: the raw structs, a checked view of a tensor that came in, and
 //! the managed tensors that go out.
 
-pub mod dense;
 pub mod known;
 pub mod managed;
 pub mod raw;

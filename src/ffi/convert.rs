@@ -10,8 +10,7 @@ use super::types::*;
 use crate::backend::Allocator;
 use crate::backend::host::ONE_THREAD;
 use crate::context::Context;
-use crate::convert::{self, recent};
-use crate::dlpack::dense;
+use crate::convert::{self, dense, recent};
 use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTensor};
 use crate::dlpack::view::{Dims, TensorView};
 use crate::dtype::Casting;
@@ -214,15 +213,8 @@ pub unsafe extern "C" fn ab_copy_into(
 /// They point to tensors.
 #[inline(always)]
 unsafe fn are_rows(source: *const DLTensor, destination: *const DLTensor) -> bool {
-    // SAFETY: the caller's; an axis has a stride if there are strides.
-    let is_row = |tensor: *const DLTensor| unsafe {
-        let strides = (&raw const (*tensor).strides).read_unaligned();
-        (&raw const (*tensor).ndim).read_unaligned() == 1
-            && (strides.is_null() || strides.read_unaligned() == 1)
-    };
     // SAFETY: the caller's.
-    let dtype = |tensor: *const DLTensor| unsafe { (&raw const (*tensor).dtype).read_unaligned() };
-    is_row(source) && is_row(destination) && dtype(source) == dtype(destination)
+    unsafe { (&raw const (*source).ndim).read_unaligned() == 1 && dense::may_be(source, destination) }
 }
 
 /// Copies what did not come before, or with options, or where a report is wanted.

@@ -433,7 +433,7 @@ impl Matrix {
     /// the first cache; where a vector is a line, and both sides whole lines, squares read and write each once.
     fn likes_strips(&self, lanes: usize) -> bool {
         let is_whole = (self.rows | self.columns).is_multiple_of(LINE);
-        let is_wide = lanes == 2 && self.columns > WIDE;
+        let is_wide = lanes == 2 && self.columns > WIDE && knows_sets();
         let has_sets = self.destination_row % if is_wide { 1024 } else { 512 } != 0;
         has_sets && (lanes == 2 || lanes == 4 && !is_whole && Memory::get() == Memory::Near)
     }
@@ -1018,9 +1018,7 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
     let band = match STREAM {
         true if matrix.columns * SIZE <= NARROW => side,
         true => STREAM_BAND / SIZE,
-        false if V::LANES <= 2 && matrix.rows > side && Memory::get() == Memory::Other => {
-            matrix.rows_of_sets(SIZE).max(side)
-        }
+        false if V::LANES <= 2 && matrix.rows > side && knows_sets() => matrix.rows_of_sets(SIZE).max(side),
         // Lines of such rows push each other out of the caches before the next column is looked at.
         false if matrix.source_row % CLASH == 0 && !keeps_columns => side,
         false => BAND,
@@ -1239,8 +1237,9 @@ const EDGE: usize = 128;
 const STRIPS: (usize, usize) = (128, 64);
 /// Columns from which on that is so for half lines, too.
 const WIDE: usize = 400;
-/// Bytes of a page, or of a part of one: of the lines that lie so far apart a set of the first cache has so many.
+/// Bytes of a page, or of a part of one.
 const PAGE: usize = 4096;
+/// Lines that a set of the first cache has of those that lie so far apart ([`knows_sets`]).
 const WAYS: usize = 8;
 /// Rows that start at multiples of so many bytes share few sets of the caches.
 pub const CLASH: isize = 4096;
@@ -1283,6 +1282,11 @@ const NARROW_STAGE: usize = 48 << 10;
 #[cfg(target_arch = "x86_64")]
 const SHORT: usize = if cfg!(test) { 256 } else { 64 << 10 };
 
+/// Whether it is one of the processors on which what the sets of the first cache hold was measured (Zen 3).
+pub fn knows_sets() -> bool {
+    cfg!(target_arch = "x86_64") && Memory::get() == Memory::Other
+}
+
 /// In how many sets of the first cache rows start that are so far apart, of those whose addresses differ by less than a page.
 fn sets(step: isize) -> usize {
     PAGE / (step & step.wrapping_neg()).unsigned_abs().clamp(LINE, PAGE)
@@ -1310,8 +1314,7 @@ fn clashes(matrix: &Matrix, size: usize, side: usize) -> bool {
                 || off(step, 16 * CLASH / rows) <= 64 / rows)
     };
     let clashes_twice = matrix.source_row % CLASH == 0 && (size <= 4 || side * size < LINE);
-    let is_multiple =
-        || step % clash == 0 && !(Memory::get() == Memory::Other && matrix.has_room(size, side));
+    let is_multiple = || step % clash == 0 && !(knows_sets() && matrix.has_room(size, side));
     (is_multiple() || is_near())
         && matrix.rows * size >= CLASHING_ROW
         && matrix.rows * matrix.columns * size > CLASHING_FROM[usize::from(!clashes_twice)]
@@ -1974,6 +1977,7 @@ pub(super) mod tests {
                     }
                     let gap = CLASH - (rows * size) as isize;
                     case.check(kernels, (rows, columns), (3, gap), (true, 0), How::Cached);
+                    case.check(kernels, (rows, columns), (3, gap), (false, 7), How::Far);
                     case.check(kernels, (rows, columns), (0, -gap), (false, 7), How::Cached);
                     case.check(kernels, (rows, columns), (-1, gap), (false, 64), How::Ahead(128));
                 }
@@ -1981,7 +1985,6 @@ pub(super) mod tests {
         }
     }
 
-    /// Rows of either side about a multiple of four kilobytes, or two, apart.
     /// Rows and columns that far apart, of elements of so many bytes in squares as wide as that.
     #[test]
     fn what_the_first_cache_has_room_for() {
@@ -2032,6 +2035,7 @@ pub(super) mod tests {
         }
     }
 
+    /// Rows of either side about a multiple of four kilobytes, or two, apart.
     #[test]
     fn rows_that_nearly_share_sets() {
         let mut case = Case::new(5 << 19);

@@ -498,7 +498,7 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
     let gathers = SIZE == 1
         && !streams
         && staged.is_some()
-        && (Memory::get() == Memory::Other && cfg!(target_arch = "x86_64") || cfg!(test))
+        && (knows_sets() || cfg!(test))
         && columns.len() >= LINE
         && clash(rows.offsets);
     let gathered = if gathers { Gathered::new() } else { None };

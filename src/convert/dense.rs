@@ -1,8 +1,10 @@
 //! Two tensors whose elements are the same bytes in the same order: the commonest copy of all, and often so small that to look
 //! at each of them takes longer.
 
-use super::raw::{DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, device_type};
 use crate::backend::host;
+use crate::dlpack::raw::{
+    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_READ_ONLY, DLTensor, device_type,
+};
 use crate::dtype::{Storage, is_subbyte, only_width};
 use crate::layout::MAX_NDIM;
 
@@ -30,11 +32,11 @@ pub unsafe fn may_be(source: *const DLTensor, destination: *const DLTensor) -> b
 
 /// Copies one of the host's own tensors to another, if both are row-major, have the same shape and dtype of whole bytes, do
 /// not meet, and have fewer bytes than that. False: they are not, or are refused by
-/// [`TensorView::read`](super::view::TensorView::read) or [`check_copy_into`](crate::plan::check_copy_into), which
+/// [`TensorView::read`](crate::dlpack::view::TensorView::read) or [`check_copy_into`](crate::plan::check_copy_into), which
 /// say why. Each number is looked at once.
 ///
 /// # Safety
-/// As [`TensorView::read`](super::view::TensorView::read), of both; their memory is as they say.
+/// As [`TensorView::read`](crate::dlpack::view::TensorView::read), of both; their memory is as they say.
 // By itself, so that those that are none of them are read with all registers.
 #[inline(never)]
 pub unsafe fn copy(
