@@ -414,7 +414,9 @@ unsafe fn scattered<const SIZE: usize>(
     let streams = cfg!(target_arch = "x86_64") && how == How::Streamed;
     let mut at = PerAxis::new();
     // Vectors that are lines write each at once, if it is in a cache by then. On Zen 5 reading it back takes longer.
-    let clashes = (far || !lines) && clash(columns) || Memory::is_zen5() && crowd(columns);
+    let fits = || !far && knows_sets() && has_room(columns, rows.offsets.len() * SIZE);
+    let is_crowded = || clash(columns) && !fits();
+    let clashes = (far || !lines) && is_crowded() || Memory::is_zen5() && crowd(columns);
     let clashes = clashes || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
     if !streams && !clashes {
         let from = if far { From::Memory } else { From::Caches };
@@ -443,6 +445,20 @@ unsafe fn scattered<const SIZE: usize>(
 #[inline(always)]
 fn clash(lines: &[isize]) -> bool {
     lines.len() > 8 && lines[1..=8].iter().filter(|line| *line % CLASHING == 0).count() > FEW_CLASH
+}
+
+/// Whether columns of so many bytes that start there are as well written where they are, though they clash: the first cache
+/// has room for a line of each, or none is longer than that.
+#[inline(never)]
+fn has_room(columns: &[isize], bytes: usize) -> bool {
+    const SETS: isize = CLASH / LINE as isize;
+    let mut of_set = [0; SETS as usize];
+    let mut has_room = |column: &isize| {
+        let set = &mut of_set[column.div_euclid(LINE as isize).rem_euclid(SETS) as usize];
+        *set += 1;
+        *set <= WAYS
+    };
+    bytes <= LINE || columns.iter().all(&mut has_room)
 }
 
 /// Whether they are more than one set of it holds.
@@ -897,6 +913,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                 each!(self, places, squares[V, true])
             }
             _ if squares && height >= side && width >= side => each!(self, places, squares[V, false]),
+            _ if self.is_wide::<V>() => each!(self, places, wide[V]),
             _ if height >= side && width >= lane && self.is_far() => each!(self, places, tall[V, true]),
             _ if height >= side && width >= lane => each!(self, places, tall[V, false]),
             _ if height >= side => each!(self, places, narrow[V]),
@@ -933,7 +950,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                 }
                 if !FAR {
                     // What the lines that have just been read still hold is at hand in the first cache.
-                    self.strips::<V>(source, to, row, width);
+                    self.edge::<V>(source, to, row, width);
                 }
                 row += side;
             }
@@ -942,6 +959,68 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             }
             if height < self.rows.len() {
                 self.flat_from::<V>(source, to, height);
+            }
+        }
+    }
+
+    /// Transposes the columns that squares leave at the right of some rows, by one that overlaps the last of those where that is
+    /// less than two strips.
+    ///
+    /// # Safety
+    /// As [`Block::squares`]; the rows are within the matrix.
+    #[inline(always)]
+    unsafe fn edge<V: Vector>(&self, source: *const u8, to: *mut u8, row: usize, first: usize) {
+        let (lane, side, width) = (16 / SIZE, 16 / SIZE * V::LANES, self.columns.len());
+        // SAFETY: the caller's; the square ends where rows do.
+        unsafe {
+            if V::LANES == 2 && width - first > lane {
+                let column = width - side;
+                let from = source.add(column * SIZE);
+                self.square_beside::<V>(from, to, (row, column), (first - column, side), || ());
+            } else {
+                self.strips::<V>(source, to, row, first);
+            }
+        }
+    }
+
+    /// Whether squares as wide as a vector are better for it than strips as wide as a lane, though it has fewer columns: where
+    /// vectors have two lanes, and what is around its rows is the source's.
+    #[inline(always)]
+    fn is_wide<V: Vector>(&self) -> bool {
+        let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
+        let is_between = lane < self.columns.len() && self.columns.len() < side;
+        V::LANES == 2
+            && SIZE > 1
+            && is_between
+            && self.rows.len() >= side
+            && !self.is_far()
+            && !self.whole.is_null()
+    }
+
+    /// Transposes columns that are fewer than a vector has elements by squares nevertheless, but for the rows at the end of
+    /// the source.
+    ///
+    /// # Safety
+    /// As [`baseline`], of what [`Block::is_wide`].
+    #[inline(always)]
+    unsafe fn wide<V: Vector>(&self, source: *const u8, to: *mut u8) {
+        let side = 16 / SIZE * V::LANES;
+        let (height, width) = (self.rows.len(), self.columns.len());
+        // What is read beyond a lane of each row.
+        let more = 16 * (V::LANES as isize - 1);
+        let is_whole = source.wrapping_offset(more) <= self.whole;
+        let mut row = 0;
+        // SAFETY: the caller's; the last piece ends where rows do.
+        unsafe {
+            while row < height {
+                row = row.min(height - side);
+                let ends = || self.rows[row..row + side].iter().map(|row| source.wrapping_offset(row + more));
+                if is_whole || ends().all(|end| end <= self.last) {
+                    self.square_beside::<V>(source, to, (row, 0), (0, width), || ());
+                } else {
+                    self.strips::<V>(source, to, row, 0);
+                }
+                row += side;
             }
         }
     }
@@ -1218,20 +1297,20 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn square<V: Vector>(&self, from: *const u8, to: *mut u8, row: usize, column: usize) {
         // SAFETY: the caller's.
-        unsafe { self.square_beside::<V>(from, to, row, column, || ()) }
+        unsafe { self.square_beside::<V>(from, to, (row, column), (0, 16 / SIZE * V::LANES), || ()) }
     }
 
-    /// The same, and something else after each lane's vectors of it have been transposed.
+    /// The same of some of its columns, and something else after each lane's vectors of it have been transposed.
     ///
     /// # Safety
-    /// As [`Block::square`].
+    /// As [`Block::square`]; of the other columns it is enough that they are readable.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn square_beside<V: Vector>(
         &self,
         from: *const u8,
         to: *mut u8,
-        row: usize,
-        column: usize,
+        (row, column): (usize, usize),
+        (first, end): (usize, usize),
         mut beside: impl FnMut(),
     ) {
         let n = 16 / SIZE;
@@ -1260,7 +1339,9 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                     tile[3][index].assume_init(),
                 ]);
                 for lane in 0..V::LANES {
-                    group[lane].store(to.offset(self.column(column + lane * n + index)));
+                    if (first..end).contains(&(lane * n + index)) {
+                        group[lane].store(to.offset(self.column(column + lane * n + index)));
+                    }
                 }
             }
         }
@@ -1556,6 +1637,28 @@ mod tests {
         }
     }
 
+    /// Every number of columns about lanes and vectors, of rows after which there may be nothing, or elements of others.
+    #[test]
+    fn columns_that_are_left() {
+        let mut random = Random(7);
+        for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512, Isa::Neon].into_iter().filter(|isa| isa.is_there())
+        {
+            for size in [1, 2, 4, 8] {
+                for columns in 2..if *FEW { 40 } else { 80 } / size as i64 {
+                    for side in [33, 47, 64].map(|bytes| bytes / size as i64 + 1) {
+                        let how = (How::Cached, Memory::Near, false);
+                        let mut check = |shape: &[i64], order: &[usize]| {
+                            let done = permuted(&mut random, (isa, size), how, shape, order);
+                            assert!(done, "{isa:?}, {size} bytes, {shape:?}");
+                        };
+                        check(&[3, side, columns], &[2, 1, 0]);
+                        check(&[5, 2, side, columns], &[0, 3, 2, 1]);
+                    }
+                }
+            }
+        }
+    }
+
     /// Narrow rows in pages between which others are missing.
     #[test]
     fn pages_that_are_missing() {
@@ -1786,6 +1889,13 @@ mod tests {
             assert!(clashes_nearly(&lines(step), size) && !clashes_nearly(&lines(step)[..8], size), "{step}");
         }
         assert!(!clashes_nearly(&lines(4112), 1));
+        // A set has room for eight lines, and 512 bytes lead to eight sets.
+        for (step, room) in [(4096, 8), (-4096, 8), (2048, 16), (512, 64), (7680, 64), (64, 512), (-7680, 64)]
+        {
+            let lines = |count: isize| (0..count).map(|line| line * step).collect::<Vec<_>>();
+            assert!(has_room(&lines(room), 65) && !has_room(&lines(room + 1), 65), "{step}");
+            assert!(has_room(&lines(room + 1), 64), "{step}");
+        }
         assert!(!clash(&lines(1024)[..8]));
     }
 

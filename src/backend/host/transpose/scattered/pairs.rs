@@ -95,7 +95,7 @@ unsafe fn write<const SIZE: usize>(
                     } else if SIZE == 1 {
                         // Those of single bytes take so long that some columns are written between their steps.
                         for row in [0, side] {
-                            block.square_beside::<x86::Avx512>(from, into, row, 0, || {
+                            block.square_beside::<x86::Avx512>(from, into, (row, 0), (0, side), || {
                                 pending.write(side / 8, &mut feed)
                             });
                         }
