@@ -453,12 +453,12 @@ fn clash(lines: &[isize]) -> bool {
 fn has_room(columns: &[isize], bytes: usize) -> bool {
     const SETS: isize = CLASH / LINE as isize;
     let mut of_set = [0; SETS as usize];
-    let mut has_room = |column: &isize| {
+    let mut fits = |column: &isize| {
         let set = &mut of_set[column.div_euclid(LINE as isize).rem_euclid(SETS) as usize];
         *set += 1;
         *set <= WAYS
     };
-    bytes <= LINE || columns.iter().all(&mut has_room)
+    bytes <= LINE || columns.iter().all(&mut fits)
 }
 
 /// Whether they are more than one set of it holds.
