@@ -409,7 +409,7 @@ def measure(
     runs: dict[Key, Run], rounds: int, sample_ns: int, core: Core, cold: bool = False
 ) -> dict[Key, list[float]]:
     """Nanoseconds of one call by everyone in each round in which it took part: always the first ones."""
-    reps, take = {}, {}
+    reps, take, warm = {}, {}, set()
     for key, run in runs.items():
         once = max(1, run(1))
         if once < COLD_NS:  # the first was cold: new memory is mapped and cleared
@@ -419,6 +419,9 @@ def measure(
             once = max(1, run(several) // several)
         reps[key] = max(1, math.ceil(sample_ns / once))
         sample = once * reps[key]
+        # Who is slower by that much hardly finds in the caches what the last call has left there, or gains little by it.
+        if not cold and (once < 4 * sample_ns or key[2] > 1):
+            warm.add(key)
         if key[0] in ("memcpy", "writes", "arraybridge", *LIMITS):
             take[key] = min(max(rounds, FAST_NS // sample), max(rounds, MAX_ROUNDS))
         else:
@@ -429,7 +432,7 @@ def measure(
         turn = index % len(order)
         for key, run in order[turn:] + order[:turn]:
             if index < take[key]:
-                if (reps[key] > 1 or key[2] > 1) and not cold:
+                if key in warm:
                     run(1)
                 times[key].append(core.sample(run, reps[key]) / reps[key])
     return times

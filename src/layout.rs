@@ -126,11 +126,10 @@ impl Facts {
         self.bits
     }
 
-    /// Of a compact, row-major tensor of some elements; `f_contiguous` says whether it is column-major
-    /// too.
+    /// Of a compact, row-major tensor of some elements, and so many axes that are longer than 1.
     #[inline(always)]
-    pub fn row_major(count: i64, f_contiguous: bool) -> Facts {
-        let f = if f_contiguous { Facts::F_CONTIGUOUS } else { 0 };
+    pub fn row_major(count: i64, long_axes: u32) -> Facts {
+        let f = if long_axes < 2 { Facts::F_CONTIGUOUS } else { 0 };
         Facts { bits: Facts::C_CONTIGUOUS | Facts::DENSE | f, lowest: 0, highest: count - 1 }
     }
 
@@ -140,8 +139,10 @@ impl Facts {
         Facts { bits, lowest: 0, highest: 0 }
     }
 
-    /// Of a tensor that is not compact. False: its reach does not fit 63 bits.
-    fn with_gaps(shape: &[i64], strides: &[i64], facts: &mut Facts) -> bool {
+    /// Of a tensor with `count` elements, at least one, whose axes are no [`Run`] as they come. False: its reach
+    /// does not fit 63 bits.
+    #[inline(never)]
+    fn of_odd(shape: &[i64], strides: &[i64], count: i64, facts: &mut Facts) -> bool {
         let (mut broadcast, mut negative) = (false, false);
         let (mut lowest, mut highest) = (0i64, 0i64);
         for (&extent, &stride) in shape.iter().zip(strides) {
@@ -155,84 +156,97 @@ impl Facts {
             broadcast |= stride == 0;
             negative |= stride < 0;
         }
-        let overlapping = broadcast || overlaps_itself(shape, strides);
-        let bit = |holds: bool, bit: u32| if holds { bit } else { 0 };
-        let bits = bit(broadcast, Facts::BROADCAST)
-            | bit(negative, Facts::NEGATIVE)
-            | bit(overlapping, Facts::OVERLAPPING);
+        let bits = if (lowest, highest) == (0, count - 1) && Run::is_somehow(shape, strides, count) {
+            Facts::DENSE
+        } else {
+            let bit = |holds: bool, bit: u32| if holds { bit } else { 0 };
+            bit(broadcast, Facts::BROADCAST)
+                | bit(negative, Facts::NEGATIVE)
+                | bit(broadcast || overlaps_itself(shape, strides), Facts::OVERLAPPING)
+        };
         *facts = Facts { bits, lowest, highest };
         true
     }
 }
 
-/// Axes of a tensor that, in some order, each begin where the one before it ends; as they come, last axis first.
+/// Axes of a tensor that each begin where the one before it ends, in some order; as they come, last axis first.
+#[derive(Clone, Copy)]
 pub struct Run {
-    /// Where the first one begins and the last one ends; 0: none has come.
+    /// Where the first one begins and the last one ends.
     begin: i64,
     end: i64,
-    /// Whether each came before those that have come.
-    falls: bool,
-    /// Whether one came that neither begins at the end nor ends at the begin, as yet.
-    missed: bool,
+    /// How many came at the end.
+    behind: u32,
 }
 
 impl Run {
-    /// Of no axes yet.
-    pub const EMPTY: Run = Run { begin: 0, end: 0, falls: true, missed: false };
+    /// Of axes that are row-major and have so many elements; so many are longer than 1.
+    #[inline(always)]
+    pub fn row_major(count: i64, long_axes: u32) -> Run {
+        Run { begin: 1, end: count, behind: long_axes }
+    }
 
-    /// One that is longer than 1.
-    // A product that wraps is in no run from 1 to the number of elements: from 1 upwards all steps are exact, and
-    // longer each time, so that none is there twice either.
+    /// One that is longer than 1. Where it is at neither end, another run begins: if all are one in another order,
+    /// [`Run::facts`] finds out.
     #[inline(always)]
     pub fn push(&mut self, extent: i64, stride: i64) {
         let end = stride.wrapping_mul(extent);
         if stride == self.end {
-            (self.end, self.falls) = (end, false);
-        } else if end == self.begin {
-            self.begin = stride;
-        } else if self.end == 0 {
-            (self.begin, self.end) = (stride, end);
+            self.end = end;
+            self.behind += 1;
         } else {
-            self.missed = true;
+            if end != self.begin {
+                self.end = end;
+            }
+            self.begin = stride;
         }
+    }
+
+    /// Whether it is all of a tensor with so many elements.
+    // Then none is missing, and none wrapped: from 1 upwards all steps are exact, and the product of all is `count`.
+    #[inline(always)]
+    fn is_all(self, count: i64) -> bool {
+        (self.begin, self.end) == (1, count)
     }
 
     /// The facts of the tensor whose long axes have come, which has `count` elements, at least one, and is not
-    /// row-major. False: its reach does not fit 63 bits.
+    /// row-major. None: its reach does not fit 63 bits.
     #[inline(always)]
-    pub fn facts(&mut self, shape: &[i64], strides: &[i64], count: i64, facts: &mut Facts) -> bool {
-        if (self.begin, self.end) != (1, count) && !(self.missed && self.goes_on(shape, strides, count)) {
-            return Facts::with_gaps(shape, strides, facts);
+    pub fn facts(self, shape: &[i64], strides: &[i64], count: i64) -> Option<Facts> {
+        if self.is_all(count) {
+            let f = if self.behind == 0 { Facts::F_CONTIGUOUS } else { 0 };
+            return Some(Facts { bits: Facts::DENSE | f, lowest: 0, highest: count - 1 });
         }
-        let f = if self.falls { Facts::F_CONTIGUOUS } else { 0 };
-        *facts = Facts { bits: Facts::DENSE | f, lowest: 0, highest: count - 1 };
-        true
+        // By way of `facts`, which is read field by field: a result that is copied waits for all of them.
+        let mut facts = Facts::empty();
+        Facts::of_odd(shape, strides, count, &mut facts).then_some(facts)
     }
 
-    /// Whether the axes that were missed complete the run.
-    #[inline(never)]
-    fn goes_on(&mut self, shape: &[i64], strides: &[i64], count: i64) -> bool {
-        self.falls = false;
+    /// Whether axes are a run in some order.
+    #[cold]
+    fn is_somehow(shape: &[i64], strides: &[i64], count: i64) -> bool {
+        let long = || shape.iter().zip(strides).rev().filter(|(extent, _)| **extent != 1);
+        let Some((&extent, &stride)) = long().next() else { return true };
+        let mut run = Run { begin: stride, end: stride.wrapping_mul(extent), behind: 0 };
         // Each time at least one more comes.
         for _ in shape {
-            let before = (self.begin, self.end);
-            for (&extent, &stride) in shape.iter().zip(strides) {
-                if extent != 1 {
-                    self.push(extent, stride);
+            let before = (run.begin, run.end);
+            for (&extent, &stride) in long() {
+                if stride == run.end || stride.wrapping_mul(extent) == run.begin {
+                    run.push(extent, stride);
                 }
             }
-            let now = (self.begin, self.end);
-            if now == (1, count) || now == before {
-                return now == (1, count);
+            if run.is_all(count) || (run.begin, run.end) == before {
+                break;
             }
         }
-        false
+        run.is_all(count)
     }
 }
 
 /// Describes a tensor by its shape and strides, whose product fits 63 bits. None: its reach does not.
 pub fn facts(shape: &[i64], strides: &[i64]) -> Option<Facts> {
-    let mut step = 1i64;
+    let mut count = 1i64;
     let mut c_contiguous = true;
     let mut long_axes = 0;
     for (&extent, &stride) in shape.iter().zip(strides).rev() {
@@ -241,21 +255,20 @@ pub fn facts(shape: &[i64], strides: &[i64]) -> Option<Facts> {
         }
         if extent != 1 {
             long_axes += 1;
-            c_contiguous &= stride == step;
-            step = step.wrapping_mul(extent);
+            c_contiguous &= stride == count;
+            count = count.wrapping_mul(extent);
         }
     }
     if c_contiguous {
-        return Some(Facts::row_major(step, long_axes < 2));
+        return Some(Facts::row_major(count, long_axes));
     }
-    let mut run = Run::EMPTY;
+    let mut run = Run::row_major(1, 0);
     for (&extent, &stride) in shape.iter().zip(strides).rev() {
         if extent != 1 {
             run.push(extent, stride);
         }
     }
-    let mut facts = Facts::empty();
-    run.facts(shape, strides, step, &mut facts).then_some(facts)
+    run.facts(shape, strides, count)
 }
 
 /// An axis of two tensors that are walked together. Strides count whatever unit the job uses.
@@ -647,6 +660,9 @@ mod tests {
             ([2, 3, 4], [-1, 1, -4]),
             ([2, 2, 2], [0, 0, 1]),
             ([2, 2, 2], [i64::MIN, i64::MIN, 1]),
+            // Each ends where the other begins.
+            ([3, 3, 2], [1 << 62, 3 << 62, 1]),
+            ([3, 2, 3], [3 << 62, 1, 1 << 62]),
         ] {
             assert!(facts(&shape, &strides).is_none_or(|facts| !facts.is_dense()), "{shape:?} {strides:?}");
         }

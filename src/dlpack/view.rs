@@ -27,82 +27,67 @@ impl Dims {
 }
 
 impl Dims {
-    /// Reads a shape and its strides as long as they are compact and row-major, which takes the fewest
-    /// steps; gives the number of elements too. None: they are not, or not valid, and nothing is read.
+    /// Reads a shape and its strides, and checks them; gives the number of elements too. Each number that is used
+    /// is checked as it was read: one may change meanwhile. None: [`Dims::read_odd`] has to.
     ///
     /// # Safety
-    /// `shape` points to `ndim` readable numbers, which is at most [`MAX_NDIM`]. `given` reads the stride of
-    /// an axis; a compact one is passed to it.
+    /// `shape` points to `ndim` readable numbers, which is at most [`MAX_NDIM`]. `given` reads the stride of an
+    /// axis; a compact one is passed to it.
     #[inline(always)]
-    unsafe fn read_row_major(
+    unsafe fn read(
         &mut self,
         shape: *const i64,
         ndim: usize,
         given: impl Fn(usize, i64) -> i64,
     ) -> Option<(i64, Facts)> {
         let (mut axis, mut count, mut long_axes) = (ndim, 1i64, 0);
+        // As far as they are row-major there is less to do.
         while axis > 0 {
-            axis -= 1;
-            // SAFETY: axis is below ndim.
+            // SAFETY: axis is at most ndim.
             unsafe {
-                let extent = shape.add(axis).read_unaligned();
+                let extent = shape.add(axis - 1).read_unaligned();
                 // A stride says nothing on an axis of extent 1: producers leave garbage there.
                 if extent != 1 {
-                    if extent <= 0 || given(axis, count) != count {
-                        return None;
+                    if extent <= 0 || given(axis - 1, count) != count {
+                        break;
                     }
                     long_axes += 1;
                 }
+                axis -= 1;
                 self.shape.get_unchecked_mut(axis).write(extent);
                 self.strides.get_unchecked_mut(axis).write(count);
                 count = count.checked_mul(extent)?;
             }
         }
-        Some((count, Facts::row_major(count, long_axes < 2)))
-    }
-
-    /// Reads any shape and strides, and checks them. Each number that is used is checked as it was read: one
-    /// may change meanwhile. False: [`Dims::read_odd`] has to.
-    ///
-    /// # Safety
-    /// As [`Dims::read_odd`], and `strides` is not NULL.
-    // By way of `read`, which its caller has field by field: a result that is copied waits for all of them.
-    #[inline(never)]
-    unsafe fn read_strided(
-        &mut self,
-        shape: *const i64,
-        strides: *const i64,
-        ndim: usize,
-        read: &mut (i64, Facts),
-    ) -> bool {
-        let (mut axis, mut count, mut run) = (ndim, 1i64, Run::EMPTY);
+        if axis == 0 {
+            return Some((count, Facts::row_major(count, long_axes)));
+        }
+        let mut run = Run::row_major(count, long_axes);
         while axis > 0 {
             axis -= 1;
-            // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
+            // SAFETY: axis is below ndim.
             unsafe {
                 let extent = shape.add(axis).read_unaligned();
-                if extent <= 0 {
-                    return false;
-                }
                 let mut stride = count;
                 if extent != 1 {
-                    stride = strides.add(axis).read_unaligned();
+                    if extent <= 0 {
+                        return None;
+                    }
+                    stride = given(axis, count);
                     run.push(extent, stride);
                 }
                 self.shape.get_unchecked_mut(axis).write(extent);
                 self.strides.get_unchecked_mut(axis).write(stride);
-                let Some(product) = count.checked_mul(extent) else { return false };
-                count = product;
+                count = count.checked_mul(extent)?;
             }
         }
-        // SAFETY: the loop wrote ndim of each.
+        // SAFETY: the loops wrote ndim of each.
         let (shape, strides) =
             unsafe { (self.shape[..ndim].assume_init_ref(), self.strides[..ndim].assume_init_ref()) };
-        read.0 = count;
-        run.facts(shape, strides, count, &mut read.1)
+        Some((count, run.facts(shape, strides, count)?))
     }
 
-    /// Reads and checks likewise what has no elements, too many to count, or no strides.
+    /// Reads and checks likewise what has no elements, too many to count, or too long a reach.
     ///
     /// # Safety
     /// `shape` and `strides`, unless NULL, point to `ndim` readable numbers each, which is at most
@@ -215,21 +200,14 @@ impl<'a> TensorView<'a> {
         let has_strides = !strides.is_null();
         // SAFETY: the pointers hold ndim numbers each, which is at most MAX_NDIM.
         let (count, facts) = unsafe {
-            let row_major = if has_strides {
-                dims.read_row_major(shape, ndim, |axis, _| strides.add(axis).read_unaligned())
+            let read = if has_strides {
+                dims.read(shape, ndim, |axis, _| strides.add(axis).read_unaligned())
             } else {
-                dims.read_row_major(shape, ndim, |_, step| step)
+                dims.read(shape, ndim, |_, step| step)
             };
-            match row_major {
-                Some(row_major) => row_major,
-                None => {
-                    let mut read = (0, Facts::empty());
-                    if has_strides && dims.read_strided(shape, strides, ndim, &mut read) {
-                        read
-                    } else {
-                        dims.read_odd(shape, strides, ndim).map_err(refuse)?
-                    }
-                }
+            match read {
+                Some(read) => read,
+                None => dims.read_odd(shape, strides, ndim).map_err(refuse)?,
             }
         };
         // SAFETY: whichever has read them has written ndim of each.

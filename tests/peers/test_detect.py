@@ -1,6 +1,6 @@
 """ab_detect against brute force over the index space."""
 
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -156,6 +156,19 @@ def test_contiguity_agrees_with_numpy(api, rng, rounds):
         _, info = api.detect(abi.from_numpy(a))
         got = bool(info.flags & abi.T_C_CONTIGUOUS), bool(info.flags & abi.T_F_CONTIGUOUS)
         assert got == (a.flags.c_contiguous, a.flags.f_contiguous), f"{a.shape} {a.strides}"
+
+
+def test_every_order_of_up_to_five_axes(api):
+    """Dense whatever the order of the axes, unless a row is cut from a wider one, or an axis is repeated."""
+    for shape in [(3,), (2, 3), (1, 3, 2), (2, 3, 4), (2, 3, 1, 4), (4, 2, 3, 2), (2, 1, 3, 2, 2), (2, 3, 2, 3, 2)]:
+        whole = np.empty(shape, np.int16)
+        cut = np.empty([*shape[:-1], shape[-1] + 1], np.int16)[..., :-1]
+        repeated = np.broadcast_to(np.empty(shape[:-1], np.int16)[..., None], shape)
+        for order in permutations(range(len(shape))):
+            _, info = api.detect(abi.from_numpy(whole.transpose(order)))
+            assert info.flags & abi.T_DENSE and not info.flags & abi.T_OVERLAPPING, (shape, order)
+            for array in (whole, cut, repeated):
+                check(api, abi.from_numpy(array.transpose(order)))
 
 
 def test_alignments(api):
