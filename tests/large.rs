@@ -811,19 +811,28 @@ fn streamed_rows() {
     }
 }
 
-/// A whole tensor of elements of some bytes, with its axes in another order, to results that start anywhere; in `one`, a context
-/// of one thread, and with all.
+/// A whole tensor of elements of some bytes, or the first ones along each axis of a wider one, with its axes in another order,
+/// to results that start anywhere; in `one`, a context of one thread, and with all.
 #[cfg(not(miri))]
-fn permutes(random: &mut Random, size: usize, extents: &[i64], order: &[usize], one: *mut ab_context) {
+fn permutes(
+    random: &mut Random,
+    size: usize,
+    (extents, wider): (&[i64], &[i64]),
+    order: &[usize],
+    one: *mut ab_context,
+) {
     let bytes = extents.iter().product::<i64>() as usize * size;
     let row_major = |extents: &[i64]| -> Vec<i64> {
         (0..extents.len()).map(|axis| extents[axis + 1..].iter().product()).collect()
     };
-    let from = row_major(extents);
+    let from = row_major(wider);
+    // There is nothing after its last element.
+    let read = 1 + extents.iter().zip(&from).map(|(extent, step)| (extent - 1) * step).sum::<i64>() as usize;
     let shape: Vec<i64> = order.iter().map(|axis| extents[*axis]).collect();
     let noise: Vec<u8> = (0..65521).map(|_| random.next() as u8).collect();
-    let mut elements = noise.repeat(bytes / noise.len() + 1);
-    elements.truncate(bytes);
+    let mut elements = noise.repeat(read * size / noise.len() + 1);
+    elements.truncate(read * size);
+    elements.shrink_to_fit();
     let strides = order.iter().map(|axis| from[*axis]).collect();
     let source = Side { bytes: elements, strides, byte_offset: 0 };
     let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
@@ -839,9 +848,15 @@ fn permutes(random: &mut Random, size: usize, extents: &[i64], order: &[usize], 
         let (before, rest) = result.bytes.split_at(lead);
         let (is, after) = rest.split_at(bytes);
         let wrong = wrong(is, &want);
-        assert!(wrong == 0, "{extents:?} of {size} bytes as {order:?} after {lead}: {wrong} bytes");
+        assert!(
+            wrong == 0,
+            "{extents:?} of {wider:?} of {size} bytes as {order:?} after {lead}: {wrong} bytes"
+        );
         let untouched = before.iter().chain(after).all(|byte| *byte == 0xa5);
-        assert!(untouched, "{extents:?} of {size} bytes as {order:?} after {lead}: beside the result");
+        assert!(
+            untouched,
+            "{extents:?} of {wider:?} of {size} bytes as {order:?} after {lead}: beside the result"
+        );
     }
 }
 
@@ -896,7 +911,7 @@ fn streamed_permutations() {
     for (size, extents, order) in CASES {
         let bytes = extents.iter().product::<i64>() as usize * size;
         assert!(bytes >= 16 << 20, "{extents:?} of {size} bytes are not written around the caches");
-        permutes(&mut random, size, extents, order, one);
+        permutes(&mut random, size, (extents, extents), order, one);
     }
     // SAFETY: it is not used any more.
     unsafe { ab_context_release(one) };
@@ -941,6 +956,28 @@ fn that_share_sets_of_the_caches() {
     permute_all(&CASES, 16);
 }
 
+/// Parts of wider tensors, whose short rows are followed by what is not theirs: by little, by pages, and by nothing.
+#[test]
+#[cfg(not(miri))]
+fn parts_of_wider_ones() {
+    type Case = (&'static [i64], &'static [i64], &'static [usize]);
+    const CASES: [Case; 12] = [
+        (&[9, 10, 11, 8, 10, 12], &[9, 10, 11, 9, 10, 12], &[3, 0, 5, 2, 4, 1]),
+        (&[9, 10, 11, 9, 10, 12], &[9, 11, 12, 9, 10, 12], &[3, 0, 5, 2, 4, 1]),
+        (&[15, 16, 17, 15, 9], &[15, 16, 17, 15, 10], &[4, 3, 2, 1, 0]),
+        (&[15, 16, 17, 15, 17], &[15, 16, 17, 15, 18], &[4, 3, 2, 1, 0]),
+        (&[15, 16, 7, 15, 3], &[15, 16, 7, 15, 17], &[4, 3, 2, 1, 0]),
+        (&[13, 14, 5, 12, 11], &[13, 14, 5, 12, 11], &[2, 0, 4, 1, 3]),
+        (&[13, 14, 5, 12, 11], &[13, 14, 6, 13, 12], &[2, 0, 4, 1, 3]),
+        (&[40, 50, 5], &[40, 50, 4097], &[2, 1, 0]),
+        (&[40, 50, 11], &[40, 50, 1030], &[2, 1, 0]),
+        (&[40, 7, 50, 11], &[40, 7, 60, 12], &[1, 3, 2, 0]),
+        (&[33, 34, 3], &[33, 34, 5], &[2, 1, 0]),
+        (&[4, 33, 34, 6], &[4, 33, 34, 7], &[3, 0, 2, 1]),
+    ];
+    permute_parts(&CASES, 18);
+}
+
 /// Short axes whose elements stay within a line or two, groups of which change places, alone and in more pieces than one; and
 /// few long rows that are interleaved; of some bytes, and of many.
 #[test]
@@ -970,14 +1007,21 @@ fn of_short_axes() {
 /// Extents of the source, and the order in which the result has its axes, of elements of some sizes each.
 #[cfg(not(miri))]
 fn permute_all(cases: &[(&[i64], &[usize])], seed: u64) {
+    let parts: Vec<_> = cases.iter().map(|(extents, order)| (*extents, *extents, *order)).collect();
+    permute_parts(&parts, seed);
+}
+
+/// The same of parts of wider tensors.
+#[cfg(not(miri))]
+fn permute_parts(cases: &[(&[i64], &[i64], &[usize])], seed: u64) {
     let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
     let mut one = null_mut();
     // SAFETY: the pointers are to locals.
     assert_eq!(unsafe { ab_context_create(&one_thread, &mut one, null_mut()) }, AB_OK);
     let mut random = Random(seed);
-    for (extents, order) in cases {
+    for (extents, wider, order) in cases {
         for size in [1usize, 2, 4, 8, 16].into_iter().skip(random.below(FEWER)).step_by(FEWER) {
-            permutes(&mut random, size, extents, order, one);
+            permutes(&mut random, size, (extents, wider), order, one);
         }
     }
     // SAFETY: it is not used any more.
@@ -1040,9 +1084,10 @@ fn every_instruction_set() {
         "streamed_casts",
         "of_short_axes",
         "that_share_sets_of_the_caches",
+        "parts_of_wider_ones",
     ];
     let lesser: &[(&str, &[&str])] = if cfg!(target_arch = "x86_64") {
-        &[("baseline", &["that_share_sets_of_the_caches"]), ("avx2", around)]
+        &[("baseline", &["that_share_sets_of_the_caches", "parts_of_wider_ones"]), ("avx2", around)]
     } else {
         &[("baseline", &[])]
     };

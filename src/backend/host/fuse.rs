@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::transpose::{CLASH, CLASHING_ROW};
+use super::transpose::{CLASH, CLASHING_ROW, PAGE};
 use super::walk::{PerAxis, each_at};
 use crate::layout::Axis;
 
@@ -175,8 +175,8 @@ pub struct Matrices<'a> {
     pub last: usize,
     /// The axes along which they lie.
     pub outer: &'a [Axis],
-    /// Where the source ends, and whether there is nothing else between its first element and its last: what follows a
-    /// row may be read then. Only looked for where rows are short.
+    /// Where the source ends, and whether each page between its first element and its last has some: what follows a row
+    /// may be read then. Only looked for where rows are short.
     pub end: Option<(i64, bool)>,
     /// Whether what is read is asked for a block ahead, as something is written.
     pub spread: bool,
@@ -189,8 +189,8 @@ pub struct Matrices<'a> {
     pub next: i64,
 }
 
-/// Where a source ends whose first element is there, and whether there is nothing else between its lowest element and its
-/// highest.
+/// Where a source ends whose first element is there, and whether each page between its lowest element and its highest has
+/// some.
 fn end_of(axes: &[Axis], start: i64, step: i64) -> (i64, bool) {
     let (mut lowest, mut highest, mut elements) = (start, start + step, 1);
     for axis in axes {
@@ -198,7 +198,25 @@ fn end_of(axes: &[Axis], start: i64, step: i64) -> (i64, bool) {
         let reach = (axis.extent - 1) * axis.source;
         (lowest, highest) = (lowest + reach.min(0), highest + reach.max(0));
     }
-    (highest, highest - lowest == elements * step)
+    (highest, highest - lowest == elements * step || is_in_each_page(axes, step))
+}
+
+/// Whether each page between the lowest of some elements and the highest has some: whatever lies between those of the axes
+/// that are further in, the next one leaves less than a page between the last and the first of those.
+#[inline(never)]
+fn is_in_each_page(axes: &[Axis], step: i64) -> bool {
+    let (mut end, mut inner) = (step, 0);
+    for _ in axes {
+        let step = |index: &usize| axes[*index].source.abs();
+        let others = (0..axes.len()).filter(|index| inner >> index & 1 == 0);
+        let Some(next) = others.min_by_key(step) else { break };
+        if step(&next) - end >= PAGE as i64 {
+            return false;
+        }
+        inner |= 1u64 << next;
+        end += (axes[next].extent - 1) * step(&next);
+    }
+    true
 }
 
 /// What matrices are wanted.
@@ -351,4 +369,35 @@ pub fn each_matrix(
             visit(from, to, &Matrices { columns, across, last, outer: &[], next, ..matrices }, false)
         })
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wherever the first one is in its page.
+    #[test]
+    fn each_page_has_an_element_where_that_is_said() {
+        let page = PAGE as i64;
+        let mut said = [0; 2];
+        let steps = [1, 3, 40, 700, page - 1, page, page + 1, page + 7, 2 * page, 3 * page];
+        for index in 0..steps.len().pow(3) {
+            let [outer, middle, inner] = [index / 100, index / 10 % 10, index % 10].map(|step| steps[step]);
+            for size in [1, 8] {
+                let axis = |extent, source| Axis { extent, source, destination: 0 };
+                let axes = [axis(3, outer), axis(5, -middle), axis(4, inner)];
+                let is_said = is_in_each_page(&axes, size);
+                said[usize::from(is_said)] += 1;
+                let mut places: Vec<_> =
+                    (0..60).map(|i| i / 20 * outer + i / 4 % 5 * middle + i % 4 * inner).collect();
+                places.sort_unstable();
+                // Between two that follow each other no page fits that starts anywhere.
+                let is_so = places.windows(2).all(|two| two[1] - two[0] - size < page);
+                assert!(is_so || !is_said, "{axes:?} of {size}");
+                let dense = places.windows(2).all(|two| two[1] - two[0] == size);
+                assert!(is_said || !dense, "{axes:?} of {size}");
+            }
+        }
+        assert!(said.iter().all(|count| *count > 100), "{said:?}");
+    }
 }

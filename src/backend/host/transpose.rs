@@ -1238,7 +1238,7 @@ const STRIPS: (usize, usize) = (128, 64);
 /// Columns from which on that is so for half lines, too.
 const WIDE: usize = 400;
 /// Bytes of a page, or of a part of one.
-const PAGE: usize = 4096;
+pub const PAGE: usize = 4096;
 /// Lines that a set of the first cache has of those that lie so far apart ([`knows_sets`]).
 const WAYS: usize = 8;
 /// Rows that start at multiples of so many bytes share few sets of the caches.

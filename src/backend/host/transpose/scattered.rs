@@ -15,7 +15,7 @@ use super::strips::MOST_COLUMNS;
 use super::*;
 use crate::layout::Axis;
 
-/// Where a source ends, and whether there is nothing else between its first element and its last.
+/// Where a source ends, and whether each page between its first element and its last has some.
 type End = Option<(*const u8, bool)>;
 
 /// Matrices to transpose.
@@ -838,10 +838,10 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let rows = rows.of(index);
         let ahead = if index + 1 < blocks { offsets } else { &offsets[..0] };
         let none = std::ptr::null();
-        let (whole, last) = end.map_or((none, none), |(end, is_dense)| {
+        let (whole, last) = end.map_or((none, none), |(end, is_there)| {
             let last = end.wrapping_sub(16);
             let highest = || rows.iter().fold(0, |a, b| a.max(*b));
-            (if is_dense { last.wrapping_offset(-highest()) } else { none }, last)
+            (if is_there { last.wrapping_offset(-highest()) } else { none }, last)
         });
         Block { rows, columns, ahead, next, from, whole, last }
     }
@@ -984,7 +984,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     }
 
     /// Whether squares as wide as a vector are better for it than strips as wide as a lane, though it has fewer columns: where
-    /// vectors have two lanes, and what is around its rows is the source's.
+    /// vectors have two lanes, and what is around its rows may be read.
     #[inline(always)]
     fn is_wide<V: Vector>(&self) -> bool {
         let (lane, side) = (16 / SIZE, 16 / SIZE * V::LANES);
