@@ -43,7 +43,7 @@ impl Dims {
         let (mut axis, mut count, mut long_axes) = (ndim, 1i64, 0);
         // As far as they are row-major there is less to do.
         while axis > 0 {
-            // SAFETY: axis is at most ndim.
+            // SAFETY: axis is above 0, and at most ndim.
             unsafe {
                 let extent = shape.add(axis - 1).read_unaligned();
                 // A stride says nothing on an axis of extent 1: producers leave garbage there.

@@ -207,14 +207,14 @@ fn end_of(axes: &[Axis], start: i64, step: i64) -> (i64, bool) {
 fn is_in_each_page(axes: &[Axis], step: i64) -> bool {
     let (mut end, mut inner) = (step, 0);
     for _ in axes {
-        let step = |index: &usize| axes[*index].source.abs();
+        let apart = |index: &usize| axes[*index].source.abs();
         let others = (0..axes.len()).filter(|index| inner >> index & 1 == 0);
-        let Some(next) = others.min_by_key(step) else { break };
-        if step(&next) - end >= PAGE as i64 {
+        let Some(next) = others.min_by_key(apart) else { break };
+        if apart(&next) - end >= PAGE as i64 {
             return false;
         }
         inner |= 1u64 << next;
-        end += (axes[next].extent - 1) * step(&next);
+        end += (axes[next].extent - 1) * apart(&next);
     }
     true
 }
