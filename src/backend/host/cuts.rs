@@ -479,7 +479,7 @@ mod tests {
             let bytes = whole.len();
             let kernel = |destination: *mut u8| {
                 let sides = Sides { source: source.as_ptr(), destination: destination.wrapping_add(begin) };
-                Move::new(sides, size as usize, 0)
+                Move::new(sides, size as usize, 0, 1)
             };
             // SAFETY: the axes reach as far as there is memory.
             unsafe { walk(&axes, (0, 0), &kernel(whole.as_mut_ptr())) };

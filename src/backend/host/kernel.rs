@@ -40,11 +40,6 @@ impl Sides {
     }
 }
 
-/// Whether transposes write around the caches: only where the whole result is too large for them.
-fn how(bytes: usize) -> How {
-    if bytes >= stream::STREAM_FROM { How::Streamed } else { How::Cached }
-}
-
 /// Moves elements of some bytes.
 #[derive(Clone, Copy)]
 pub struct Move {
@@ -59,10 +54,11 @@ pub struct Move {
 }
 
 impl Move {
-    /// For `bytes` in elements of `size`.
-    pub fn new(sides: Sides, size: usize, bytes: usize) -> Move {
+    /// For `bytes` in elements of `size`, on so many threads at most (0: as many as the process may run on).
+    pub fn new(sides: Sides, size: usize, bytes: usize, threads: u32) -> Move {
         let isa = Isa::get();
-        let how = how(bytes);
+        // Only where the whole result is too large for the caches.
+        let how = if stream::pays_for((bytes, bytes), threads) { How::Streamed } else { How::Cached };
         let copy = copy::for_size(isa, size, how == How::Streamed);
         let transpose = transpose::for_size(isa, size);
         let scattered = transpose::scattered_for_size(isa, size);
@@ -227,7 +223,7 @@ impl Kernel for Move {
     }
 
     fn elsewhere(&self, destination: *mut u8) -> Move {
-        Move::new(Sides { destination, ..self.sides }, self.size, 0)
+        Move::new(Sides { destination, ..self.sides }, self.size, 0, 1)
     }
 
     fn through(&self, axes: &[Axis]) -> Option<Move> {
@@ -247,7 +243,7 @@ impl Kernel for Move {
                 if self.streams(from.1, to.1, n, (0, 1)) {
                     stream::copy(source, destination, n * self.size);
                 } else {
-                    source.copy_to_nonoverlapping(destination, n * self.size);
+                    copy::bytes(source, destination, n * self.size);
                 }
                 return true;
             }
@@ -468,7 +464,7 @@ impl Kernel for MoveBits {
                 let per_byte = n / 8 * 8;
                 let bytes = per_byte / 8 * self.bits as usize;
                 let (from_byte, to_byte) = ((from.0 >> 3) as isize, (to.0 >> 3) as isize);
-                source.offset(from_byte).copy_to_nonoverlapping(destination.offset(to_byte), bytes);
+                copy::bytes(source.offset(from_byte), destination.offset(to_byte), bytes);
                 from.0 += per_byte as i64 * from.1;
                 to.0 += per_byte as i64 * to.1;
                 n -= per_byte;

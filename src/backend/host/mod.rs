@@ -90,7 +90,7 @@ pub fn thread() -> usize {
 pub unsafe fn copy_bytes(source: u64, destination: u64, bytes: u64) {
     let (source, destination) = (source as usize as *const u8, destination as usize as *mut u8);
     // SAFETY: as the caller says.
-    unsafe { source.copy_to_nonoverlapping(destination, bytes as usize) };
+    unsafe { copy::bytes(source, destination, bytes as usize) };
 }
 
 impl Backend for Host {
@@ -168,7 +168,7 @@ pub unsafe fn run(job: &Transfer<'_>, source: u64, destination: u64) -> Result<(
             Work::Cast(cast) => {
                 let bits = |scalar: Scalar, counts: bool| counts.then(|| scalar.bits());
                 let bits = (bits(cast.from, cast.from_bits), bits(cast.to, cast.to_bits));
-                let kernel = CastKernel::new(sides, Caster::new(&cast), elements(axes), bits);
+                let kernel = CastKernel::new(sides, Caster::new(&cast), (elements(axes), job.threads), bits);
                 if cast.to_bits {
                     walk::walk(axes, start, &kernel)
                 } else {
@@ -192,7 +192,7 @@ pub unsafe fn move_elements(folded: &Folded<'_>, size: u64, threads: u32, source
     let start = (folded.source_offset, folded.destination_offset);
     let (axes, size) = larger_elements(folded.axes, size);
     let bytes = elements(axes).saturating_mul(size as usize);
-    let kernel = Move::new(sides, size as usize, bytes);
+    let kernel = Move::new(sides, size as usize, bytes, threads);
     // SAFETY: the caller vouches for every place of the job.
     unsafe {
         if (bytes as u64) < ONE_THREAD {

@@ -198,7 +198,7 @@ pub unsafe fn run(order: Order, axes: &[Axis], start: (i64, i64), kernel: &impl 
         unsafe {
             let source = source.offset(piece.from as isize);
             let (put, size) = larger_elements(&put, size as u64);
-            let mover = Move::new(Sides { source, destination: buffer }, size as usize, 0);
+            let mover = Move::new(Sides { source, destination: buffer }, size as usize, 0, 1);
             match &kept {
                 Some(call) if piece.is_whole => call.run(&mover, &room),
                 _ if piece.is_whole => kept = Some(room.walk(put, (0, 0), &mover)),

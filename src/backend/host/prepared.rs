@@ -101,13 +101,14 @@ impl Prepared {
                 Work::Move { size } => {
                     let (axes, size) = larger_elements(job.folded.axes, size);
                     let bytes = elements(axes) * size as usize;
-                    let kernel = Move::new(sides, size as usize, bytes);
+                    let kernel = Move::new(sides, size as usize, bytes, job.threads);
                     let call = room.walk(axes, start, &kernel);
                     Prepared::set(place, What::Move(kernel), call);
                 }
                 Work::Cast(cast) if !cast.from_bits && !cast.to_bits && !cast.exact => {
                     let axes = job.folded.axes;
-                    let kernel = CastKernel::new(sides, Caster::new(&cast), elements(axes), (None, None));
+                    let elements = (elements(axes), job.threads);
+                    let kernel = CastKernel::new(sides, Caster::new(&cast), elements, (None, None));
                     let call = room.walk(axes, start, &kernel);
                     Prepared::set(place, What::Cast(kernel), call);
                 }

@@ -17,6 +17,8 @@ use super::isa::Isa;
 
 /// Bytes from which on a result is better written around the caches.
 pub const STREAM_FROM: usize = 12 << 20;
+/// The same of a job that one thread does, the mean of what is read and what is written, on [`Memory::Other`].
+const STREAM_ALONE_FROM: usize = 7 << 20;
 /// Bytes of what is read and written that the third cache holds at most.
 const HELD: usize = 24 << 20;
 /// Bytes of a line of the caches.
@@ -50,6 +52,14 @@ pub fn chunk(source_size: usize, destination_size: usize) -> usize {
 /// Whether a result of so many bytes is written around the caches.
 pub fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAM_FROM
+}
+
+/// The same of a job that reads so many bytes and writes so many, on so many threads at most (0: as many as the process may
+/// run on): one has less of the caches than several. What is read takes them from what is written.
+pub fn pays_for((read, written): (usize, usize), threads: u32) -> bool {
+    let is_alone = || threads == 1 || super::threads::available() == 1;
+    let is_some = cfg!(target_arch = "x86_64") && (read.saturating_add(written)) / 2 >= STREAM_ALONE_FROM;
+    pays(read.max(written)) || is_some && Memory::get() == Memory::Other && is_alone()
 }
 
 /// How much of a result for which that pays is better written through the caches nonetheless: what the third one holds
@@ -175,6 +185,15 @@ impl Memory {
     /// what is written, and without looking for lines that they share. Measured on Zen 3 and Zen 5.
     pub fn joins_rows() -> bool {
         matches!(Memory::get(), Memory::Near | Memory::Other)
+    }
+
+    /// Whether bytes in order are copied by vectors rather than by the system's library: AMD's Zen 3 and 4, whose instruction
+    /// for it is slow at some addresses. Measured on Zen 3; on Zen 5 the system's is as fast as C's best.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn copies_by_vectors() -> bool {
+        let by_vectors = Memory::joins_rows() && !Memory::is_zen5();
+        by_vectors && Isa::get() != Isa::Baseline
     }
 
     #[inline(always)]

@@ -35,19 +35,19 @@ pub struct CastKernel {
 }
 
 impl CastKernel {
-    /// For a cast of so many elements; the bits of a code where a side counts bits.
+    /// For a cast of so many elements, on so many threads at most (0: as many as the process may run on); the bits of a code
+    /// where a side counts bits.
     pub fn new(
         sides: Sides,
         caster: Caster,
-        elements: usize,
+        (elements, threads): (usize, u32),
         (from_bits, to_bits): (Option<u32>, Option<u32>),
     ) -> CastKernel {
         let isa = Isa::get();
         let (source_size, destination_size) = caster.sizes();
         let in_bytes = from_bits.is_none() && to_bits.is_none();
-        // What is read takes the caches from what is written.
-        let larger = source_size.max(destination_size);
-        let streams = in_bytes && stream::pays(elements.saturating_mul(larger));
+        let bytes = |size: usize| elements.saturating_mul(size);
+        let streams = in_bytes && stream::pays_for((bytes(source_size), bytes(destination_size)), threads);
         CastKernel {
             sides,
             caster,
@@ -249,7 +249,7 @@ impl Kernel for CastKernel {
 
     fn elsewhere(&self, destination: *mut u8) -> CastKernel {
         let sides = Sides { destination, ..self.sides };
-        CastKernel::new(sides, self.caster, 0, (self.from_bits, self.to_bits))
+        CastKernel::new(sides, self.caster, (0, 1), (self.from_bits, self.to_bits))
     }
 
     fn through(&self, axes: &[Axis]) -> Option<CastKernel> {

@@ -1,8 +1,37 @@
-//! x86-64 with AVX-512: every second element, a line at a time.
+//! x86-64: bytes in order, by AVX2, and every second element by AVX-512, a line at a time.
 
 use std::arch::x86_64::*;
 
-use crate::backend::host::stream::LINE;
+use crate::backend::host::stream::{LINE, PAIR};
+
+/// Copies bytes in order: the first of them as they come, whole lines of the destination, and the last as they come.
+///
+/// # Safety
+/// So many are readable and writable, two lines at least, and do not overlap. The processor has AVX2.
+#[target_feature(enable = "avx2")]
+pub unsafe fn bytes(source: *const u8, destination: *mut u8, bytes: usize) {
+    // Every one by itself, so that they are in registers.
+    macro_rules! load {
+        ($($name:ident at $at:expr),*) => { $(let $name = _mm256_loadu_si256(source.add($at).cast());)* };
+    }
+    macro_rules! store {
+        ($by:ident: $($name:ident at $at:expr),*) => { $($by(destination.add($at).cast(), $name);)* };
+    }
+    // SAFETY: the ends are within the bytes; what is between begins within the first line, and a turn ends before the last
+    // two lines do.
+    unsafe {
+        load!(first at 0, second at 32);
+        load!(w at bytes - 128, x at bytes - 96, y at bytes - 64, z at bytes - 32);
+        store!(_mm256_storeu_si256: first at 0, second at 32);
+        let mut at = LINE - destination.addr() % LINE;
+        while at + PAIR < bytes {
+            load!(a at at, b at at + 32, c at at + 64, d at at + 96);
+            store!(_mm256_store_si256: a at at, b at at + 32, c at at + 64, d at at + 96);
+            at += PAIR;
+        }
+        store!(_mm256_storeu_si256: w at bytes - 128, x at bytes - 96, y at bytes - 64, z at bytes - 32);
+    }
+}
 
 /// Where in two vectors the elements of a line are: every second one of both. Or, where the second vector begins an
 /// element before the first ends, so that it ends with the last of them.
