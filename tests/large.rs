@@ -867,7 +867,7 @@ fn permutes(
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn streamed_permutations() {
     // Bytes of an element, extents of the source, and the order in which the result has its axes.
-    const CASES: [(usize, &[i64], &[usize]); 32] = [
+    const CASES: [(usize, &[i64], &[usize]); 36] = [
         (1, &[17_900_003], &[0]),
         (16, &[1_050_007], &[0]),
         (1, &[3001, 6007], &[1, 0]),
@@ -902,6 +902,11 @@ fn streamed_permutations() {
         (2, &[3, 1025, 43, 64], &[0, 2, 1, 3]),
         (4, &[40, 11, 43, 222], &[2, 1, 0, 3]),
         (8, &[4201, 2, 260], &[1, 0, 2]),
+        // Short axes innermost on both sides.
+        (1, &[201, 3, 7001, 4], &[2, 0, 3, 1]),
+        (1, &[130, 3, 90, 120, 4], &[3, 2, 0, 4, 1]),
+        (2, &[71, 4, 15_001, 2], &[0, 3, 2, 1]),
+        (2, &[133, 2, 37, 113, 8], &[3, 2, 0, 4, 1]),
     ];
     let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
     let mut one = null_mut();
@@ -976,6 +981,32 @@ fn parts_of_wider_ones() {
         (&[4, 33, 34, 6], &[4, 33, 34, 7], &[3, 0, 2, 1]),
     ];
     permute_parts(&CASES, 18);
+}
+
+/// Steps in the innermost axis of a source that is transposed, whose axes are short or not, and short runs with something
+/// between them.
+#[test]
+#[cfg(not(miri))]
+fn steps_of_short_axes() {
+    type Case = (&'static [i64], &'static [i64], &'static [usize]);
+    // As parts of one axis more, of which there is the first element.
+    const CASES: [Case; 14] = [
+        (&[4, 96, 32, 2, 1], &[4, 96, 32, 2, 2], &[3, 2, 1, 0, 4]),
+        (&[10, 9, 4, 18, 3, 1], &[10, 9, 4, 18, 3, 2], &[1, 0, 4, 3, 2, 5]),
+        (&[3, 10, 66, 12, 1], &[3, 10, 66, 12, 2], &[3, 2, 1, 0, 4]),
+        (&[6, 10, 100, 4, 1], &[6, 10, 100, 4, 4], &[3, 2, 1, 0, 4]),
+        (&[20, 10, 30, 4, 1], &[20, 10, 30, 5, 2], &[3, 2, 1, 0, 4]),
+        (&[60, 10, 6, 6, 1], &[60, 10, 6, 6, 3], &[3, 2, 1, 0, 4]),
+        (&[17, 4, 20, 8, 30, 3, 1], &[17, 4, 20, 8, 30, 3, 2], &[4, 3, 2, 5, 1, 0, 6]),
+        (&[300, 201, 1], &[300, 201, 3], &[1, 0, 2]),
+        (&[5, 80, 60, 1], &[5, 80, 60, 2], &[2, 1, 0, 3]),
+        (&[2, 4, 701, 8, 1, 2], &[2, 4, 701, 8, 2, 2], &[3, 1, 2, 5, 0, 4]),
+        (&[40, 4, 71, 8, 2], &[40, 4, 71, 9, 2], &[3, 1, 2, 4, 0]),
+        (&[3, 50, 41, 1, 3], &[3, 50, 41, 2, 3], &[4, 2, 0, 1, 3]),
+        (&[7, 3, 23, 2, 3, 2], &[7, 3, 23, 2, 3, 2], &[1, 0, 2, 3, 5, 4]),
+        (&[30, 3, 17, 3, 2], &[30, 3, 18, 3, 2], &[1, 0, 2, 4, 3]),
+    ];
+    permute_parts(&CASES, 31);
 }
 
 /// Short axes whose elements stay within a line or two, groups of which change places, alone and in more pieces than one; and
@@ -1085,9 +1116,13 @@ fn every_instruction_set() {
         "of_short_axes",
         "that_share_sets_of_the_caches",
         "parts_of_wider_ones",
+        "steps_of_short_axes",
     ];
     let lesser: &[(&str, &[&str])] = if cfg!(target_arch = "x86_64") {
-        &[("baseline", &["that_share_sets_of_the_caches", "parts_of_wider_ones"]), ("avx2", around)]
+        &[
+            ("baseline", &["that_share_sets_of_the_caches", "parts_of_wider_ones", "steps_of_short_axes"]),
+            ("avx2", around),
+        ]
     } else {
         &[("baseline", &[])]
     };

@@ -383,15 +383,22 @@ impl Kernel for Move {
     fn in_pieces(&self, axes: &[Axis], near: Option<usize>) -> Option<pieces::Order> {
         let has_both = self.copy.is_some() && self.transpose.is_some() && axes.len() <= MOST_AXES;
         let (inner, size) = (axes.last().filter(|_| has_both)?, self.size as i64);
-        // Wide elements are faster as they are where vectors are short.
-        let is_picked = size < 8 || Isa::get() == Isa::Avx512;
-        if is_picked && near.is_some_and(|near| pieces::are_apart(axes, near, size)) {
+        let is_apart =
+            |near| pieces::are_apart(axes, near, size) || pieces::are_short_apart(axes, near, size);
+        if near.is_some_and(is_apart) {
             return Some(pieces::Order::Source);
         }
         // Memory takes whole lines, but of what is in order on both sides.
         let are_short = inner.source == size && inner.extent * size < LINE as i64;
         let is_in_order = Memory::is_zen5() && pieces::are_in_order(axes);
         (self.how == How::Streamed && are_short && !is_in_order).then_some(pieces::Order::Destination)
+    }
+
+    fn in_short_pieces(&self, axes: &[Axis], near: usize) -> Option<pieces::Order> {
+        let (inner, size) = (axes.last()?, self.size as i64);
+        let are_short = inner.extent * size <= 8 && axes[near].extent * size <= LINE as i64;
+        let is_fit = self.how == How::Streamed && size <= 2 && axes.len() <= MOST_AXES;
+        (is_fit && are_short).then_some(pieces::Order::Destination)
     }
 
     fn sides(&self) -> Sides {

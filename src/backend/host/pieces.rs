@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use super::cuts::up;
+use super::isa::Isa;
 use super::kernel::{Move, Sides};
 use super::larger_elements;
 use super::prepared::{Kept, MOST_AXES, Room};
@@ -35,12 +36,29 @@ const RUN: i64 = 128;
 /// Whether a source whose axis `near` is innermost there, and not in the destination, is better put together first: where
 /// its elements are some apart, but still some to a line, those are picked by vectors, and then transposed.
 pub fn are_apart(axes: &[Axis], near: usize, size: i64) -> bool {
+    /// Bytes of a matrix that is not worth a call.
+    const FEW: i64 = 320;
     let (rows, columns) = (axes[axes.len() - 1].extent, axes[near].extent);
     let apart = axes[near].source.abs();
-    // Every third one takes as long by vectors as by itself.
-    let are_picked = apart > size && apart <= LINE as i64 / 2 && apart != 3 * size;
-    let is_wide = rows >= 8 && columns >= (32 / size).max(2 * size);
-    are_picked && is_wide && axes.iter().fold(1, |all: i64, axis| all.saturating_mul(axis.extent)) >= MANY
+    // Every third one takes as long by vectors as by itself, and so do wide elements where vectors are short.
+    let is_wide = rows >= 8 && columns >= 2 * size && (size < 8 || Isa::get() == Isa::Avx512);
+    let are_picked = size == 1 || apart != 3 * size && (size < 4 || is_wide || rows * columns * size <= FEW);
+    apart > size && apart <= LINE as i64 / 2 && are_picked && are_many(axes)
+}
+
+/// Whether that is so where its elements are not apart, but short runs of them are.
+pub fn are_short_apart(axes: &[Axis], near: usize, size: i64) -> bool {
+    let run = axes[near].extent * size;
+    let others = axes.iter().enumerate().filter(|(index, _)| *index != near);
+    let next = others.map(|(_, axis)| axis.source.abs()).min();
+    axes[near].source.abs() == size
+        && run < LINE as i64 / 2
+        && next.is_some_and(|next| next > run && next <= LINE as i64)
+        && are_many(axes)
+}
+
+fn are_many(axes: &[Axis]) -> bool {
+    axes.iter().fold(1, |all: i64, axis| all.saturating_mul(axis.extent)) >= MANY
 }
 
 /// Whether rows that are next to each other in the destination are so in the source.
@@ -137,22 +155,22 @@ impl Piece {
             }
         }
     }
+}
 
-    /// Makes one axis of those that go on where the next one ends, on both sides.
-    fn fold(&mut self) {
-        let mut last = 0;
-        for index in 1..self.axes.len() {
-            let (outer, inner) = (self.axes[last], self.axes[index]);
-            let goes_on = outer.source == inner.source * inner.extent
-                && outer.destination == inner.destination * inner.extent;
-            last += usize::from(!goes_on);
-            self.axes[last] = inner;
-            if goes_on {
-                self.axes[last].extent *= outer.extent;
-            }
+/// Makes one axis of those that go on where the next one ends, on both sides.
+fn fold(axes: &mut PerAxis<Axis>) {
+    let mut last = 0;
+    for index in 1..axes.len() {
+        let (outer, inner) = (axes[last], axes[index]);
+        let goes_on = outer.source == inner.source * inner.extent
+            && outer.destination == inner.destination * inner.extent;
+        last += usize::from(!goes_on);
+        axes[last] = inner;
+        if goes_on {
+            axes[last].extent *= outer.extent;
         }
-        self.axes.truncate(last + 1);
     }
+    axes.truncate(last + 1);
 }
 
 /// Does a job of [`MOST_AXES`] at most, in bytes. False: the kernel stopped.
@@ -197,6 +215,7 @@ pub unsafe fn run(order: Order, axes: &[Axis], start: (i64, i64), kernel: &impl 
         // SAFETY: the piece is part of the job, and the buffer has room for it.
         unsafe {
             let source = source.offset(piece.from as isize);
+            fold(&mut put);
             let (put, size) = larger_elements(&put, size as u64);
             let mover = Move::new(Sides { source, destination: buffer }, size as usize, 0, 1);
             match &kept {
@@ -208,7 +227,7 @@ pub unsafe fn run(order: Order, axes: &[Axis], start: (i64, i64), kernel: &impl 
                 Order::Destination => rows(&piece.axes, piece.to, &rest),
                 Order::Source => walk(&piece.axes, (0, piece.to), &rest),
                 Order::Groups(_) => {
-                    piece.fold();
+                    fold(&mut piece.axes);
                     walk(&piece.axes, (0, piece.to), &rest)
                 }
             }

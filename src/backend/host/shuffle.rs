@@ -13,8 +13,9 @@ pub const MOST: usize = 2 * LINE;
 const LANE: usize = 16;
 /// Bytes of the results of a larger group that are put together at a time.
 const PAIR: usize = 2 * LANE;
-/// Bytes of all groups from which on a table is worth it.
+/// Bytes of all groups from which on a table is worth it, and of those of a call.
 const LEAST: i64 = 512;
+const LEAST_ROW: i64 = 96;
 
 /// The innermost axes of a job that a shuffle does.
 #[derive(Clone, Copy)]
@@ -73,7 +74,9 @@ impl Group {
             let is_of_a_lane = (reach + from..=LANE as i64).contains(&axis.source) && bytes <= LANE as i64;
             // There are kernels for the steps of other elements.
             if (elements > 1 || !from.unsigned_abs().is_power_of_two()) && (is_same || is_of_a_lane) {
-                let are_many = bytes * axis.extent >= LEAST;
+                let row = bytes * axis.extent;
+                let all = axes[..around].iter().fold(row, |all: i64, axis| all.saturating_mul(axis.extent));
+                let are_many = row >= LEAST_ROW && all >= LEAST;
                 return (are_many && pays(isa, axes, around + 1, from)).then_some(Group {
                     around: around + 1,
                     elements: elements as usize,

@@ -417,7 +417,9 @@ impl Kernel for CastKernel {
         let (inner, steps) = (axes.last()?, self.steps());
         let is_short = match near {
             Some(near) if (axes[near].source.abs(), inner.destination) == steps => {
+                let follow = axes[near].destination == inner.extent * steps.1;
                 inner.extent.min(axes[near].extent) < SHORT_SIDE && inner.extent * axes[near].extent < SMALL
+                    || !follow && inner.extent * steps.1 <= 32
             }
             _ if self.streams => self.has_few(inner.extent, pieces::are_in_order(axes)),
             _ => inner.extent < SHORT_ROW,
