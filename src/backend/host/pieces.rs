@@ -28,6 +28,8 @@ pub enum Order {
 const PIECE: usize = 16 << 10;
 /// Elements of a job from which on it is worth being put together: of fewer that takes as long as it saves.
 pub const MANY: i64 = 2048;
+/// The same where each of them would take long by itself.
+const SOME: i64 = 512;
 /// Elements of a row that are worth a cast of their own.
 const ROW: i64 = 128;
 /// Bytes of a run of the source that are worth reading by themselves.
@@ -42,8 +44,12 @@ pub fn are_apart(axes: &[Axis], near: usize, size: i64) -> bool {
     let apart = axes[near].source.abs();
     // Every third one takes as long by vectors as by itself, and so do wide elements where vectors are short.
     let is_wide = rows >= 8 && columns >= 2 * size && (size < 8 || Isa::get() == Isa::Avx512);
-    let are_picked = size == 1 || apart != 3 * size && (size < 4 || is_wide || rows * columns * size <= FEW);
-    apart > size && apart <= LINE as i64 / 2 && are_picked && are_many(axes)
+    let are_few = rows * columns * size <= FEW;
+    let are_picked = size == 1 || apart != 3 * size && (size < 4 || is_wide || are_few);
+    apart > size
+        && apart <= LINE as i64 / 2
+        && are_picked
+        && are_so_many(axes, if are_few { SOME } else { MANY })
 }
 
 /// Whether that is so where its elements are not apart, but short runs of them are.
@@ -54,11 +60,11 @@ pub fn are_short_apart(axes: &[Axis], near: usize, size: i64) -> bool {
     axes[near].source.abs() == size
         && run < LINE as i64 / 2
         && next.is_some_and(|next| next > run && next <= LINE as i64)
-        && are_many(axes)
+        && are_so_many(axes, SOME)
 }
 
-fn are_many(axes: &[Axis]) -> bool {
-    axes.iter().fold(1, |all: i64, axis| all.saturating_mul(axis.extent)) >= MANY
+fn are_so_many(axes: &[Axis], least: i64) -> bool {
+    axes.iter().fold(1, |all: i64, axis| all.saturating_mul(axis.extent)) >= least
 }
 
 /// Whether rows that are next to each other in the destination are so in the source.

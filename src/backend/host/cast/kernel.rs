@@ -342,8 +342,10 @@ impl Kernel for CastKernel {
         unsafe { Fused::new(self, from, to, &whole).run() }
     }
 
-    fn batches(&self, _to: i64, rows: usize, columns: usize, _count: usize) -> bool {
-        self.transpose.is_some() && rows * columns * self.caster.sizes().0 <= BATCH_TO
+    fn batches(&self, _to: i64, rows: usize, columns: usize, count: usize) -> bool {
+        // A call for less takes longer than to put it together with others.
+        let is_some = rows * columns >= BATCH_ELEMENTS.0 && rows * columns * count >= BATCH_ELEMENTS.1;
+        self.transpose.is_some() && is_some && rows * columns * self.caster.sizes().0 <= BATCH_TO
     }
 
     unsafe fn batch(
@@ -463,6 +465,8 @@ impl Kernel for CastKernel {
     }
 }
 
+/// Elements of a matrix, and of all of a batch, from which on it is done as one.
+const BATCH_ELEMENTS: (usize, usize) = (16, 128);
 /// Bytes of rows, of the larger side, that are better one than each by itself.
 const AS_ONE: usize = 768;
 /// Bytes from a short row to those that are asked for.
