@@ -80,6 +80,15 @@ impl Move {
         to == size && (from == size || known && (from == -size || gathers()))
     }
 
+    /// Whether the axes that are innermost on either side are too short for matrices that are written around the caches: each
+    /// of their columns is a few bytes.
+    fn are_short(&self, inner: &Axis, near: &Axis) -> bool {
+        const COLUMN: i64 = 8;
+        let size = self.size as i64;
+        let are_few = inner.extent * size <= COLUMN && near.extent * size < LINE as i64;
+        self.how == How::Streamed && size <= 2 && near.source.abs() == size && are_few
+    }
+
     /// Whether [`Kernel::rows`] writes runs of `n` elements around the caches.
     fn is_around(&self, n: i64, along: Option<&Axis>) -> bool {
         let bytes = n * self.size as i64;
@@ -388,17 +397,13 @@ impl Kernel for Move {
         if near.is_some_and(is_apart) {
             return Some(pieces::Order::Source);
         }
+        if near.is_some_and(|near| self.are_short(inner, &axes[near])) {
+            return Some(pieces::Order::Destination);
+        }
         // Memory takes whole lines, but of what is in order on both sides.
         let are_short = inner.source == size && inner.extent * size < LINE as i64;
         let is_in_order = Memory::is_zen5() && pieces::are_in_order(axes);
         (self.how == How::Streamed && are_short && !is_in_order).then_some(pieces::Order::Destination)
-    }
-
-    fn in_short_pieces(&self, axes: &[Axis], near: usize) -> Option<pieces::Order> {
-        let (inner, size) = (axes.last()?, self.size as i64);
-        let are_short = inner.extent * size <= 8 && axes[near].extent * size <= LINE as i64;
-        let is_fit = self.how == How::Streamed && size <= 2 && axes.len() <= MOST_AXES;
-        (is_fit && are_short).then_some(pieces::Order::Destination)
     }
 
     fn sides(&self) -> Sides {
@@ -409,9 +414,10 @@ impl Kernel for Move {
         Move { sides: Sides { source, ..self.sides }, ..*self }
     }
 
-    fn scatters(&self, axes: usize, inner: &Axis) -> Reaches {
+    fn scatters(&self, axes: usize, inner: &Axis, near: &Axis) -> Reaches {
         // A matrix by itself that stays in the caches is best as it is.
-        if self.scattered.is_none() || axes == 2 && self.how != How::Streamed {
+        let is_alone = axes == 2 && self.how != How::Streamed;
+        if self.scattered.is_none() || is_alone || axes <= MOST_AXES && self.are_short(inner, near) {
             return NO_REACH;
         }
         transpose::reach(self.size, self.how, Memory::get(), Memory::is_zen5(), inner)

@@ -165,21 +165,15 @@ pub trait Kernel: Sync + Sized {
         None
     }
 
-    /// The same of what is transposed, before axes are fused: where the axes that are innermost on either side are both too
-    /// short for that.
-    fn in_short_pieces(&self, _axes: &[Axis], _near: usize) -> Option<pieces::Order> {
-        None
-    }
-
     /// Where it reads and writes.
     fn sides(&self) -> Sides;
 
     /// The same kernel of what lies elsewhere.
     fn reading(&self, source: *const u8) -> Self;
 
-    /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which that one is innermost in the destination;
-    /// the first of them that it has.
-    fn scatters(&self, _axes: usize, _inner: &Axis) -> Reaches {
+    /// What matrices [`Kernel::scattered`] wants of a job of so many axes, of which those are innermost in the destination and
+    /// in the source; the first of them that it has.
+    fn scatters(&self, _axes: usize, _inner: &Axis, _near: &Axis) -> Reaches {
         NO_REACH
     }
 
@@ -349,11 +343,7 @@ unsafe fn visit_all(
             let follow = columns.destination == inner.extent * to_step;
             let long = if inner.extent <= 2 && columns.extent >= 16 { LONG_FLAT / 4 } else { LONG_FLAT };
             let is_flat = follow && inner.extent <= FLAT && columns.extent * from_step >= long;
-            if !is_flat && let Some(order) = kernel.in_short_pieces(axes, near) {
-                // SAFETY: as the caller says.
-                return unsafe { pieces::run(order, axes, original, kernel) };
-            }
-            let reaches = if is_flat { NO_REACH } else { kernel.scatters(axes.len(), inner) };
+            let reaches = if is_flat { NO_REACH } else { kernel.scatters(axes.len(), inner, &columns) };
             for reach in reaches.into_iter().flatten() {
                 let mut flipped = PerAxis::new();
                 let axes = if columns == rest[near] {

@@ -372,7 +372,7 @@ impl Kernel for CastKernel {
         unsafe { self.cast_batch(&batch, first.destination, elements, &stage) }
     }
 
-    fn scatters(&self, _axes: usize, _inner: &Axis) -> Reaches {
+    fn scatters(&self, _axes: usize, _inner: &Axis, _near: &Axis) -> Reaches {
         let has_transpose = self.streams && self.transpose.is_some();
         if has_transpose { transpose::reach_of_casts(self.caster.sizes()) } else { NO_REACH }
     }
