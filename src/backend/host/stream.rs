@@ -187,8 +187,9 @@ impl Memory {
         matches!(Memory::get(), Memory::Near | Memory::Other)
     }
 
-    /// Whether bytes in order are copied by vectors rather than by the system's library: AMD's Zen 3 and 4, whose instruction
-    /// for it is slow at some addresses. Measured on Zen 3; on Zen 5 the system's is as fast as C's best.
+    /// Whether bytes in order are copied by vectors rather than by the system's library: with AVX2 alone and on Zen 4, for the
+    /// instruction that it uses is slow at some addresses on AMD's Zen 3 and 4. Measured on Zen 3; on Zen 5 the system's is
+    /// as fast as C's best.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn copies_by_vectors() -> bool {
