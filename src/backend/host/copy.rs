@@ -455,11 +455,12 @@ mod tests {
     #[test]
     fn bytes_of_every_length_at_every_place() {
         type BytesFn = unsafe fn(*const u8, *mut u8, usize);
-        let mut copies: Vec<(usize, BytesFn)> = vec![(0, bytes)];
-        #[cfg(target_arch = "x86_64")]
-        if Isa::Avx2.is_there() {
-            copies.push((2 * LINE, x86::bytes));
-        }
+        // From so many bytes on.
+        let copies: &[(usize, BytesFn)] = &[
+            (0, bytes),
+            #[cfg(target_arch = "x86_64")]
+            (if Isa::Avx2.is_there() { 2 * LINE } else { usize::MAX }, x86::bytes),
+        ];
         let places = if cfg!(miri) { vec![0, 33] } else { (0..LINE).step_by(3).collect::<Vec<_>>() };
         let most = if cfg!(miri) { 300 } else { 700 };
         let source: Vec<u8> = (0..most + LINE).map(|index| (index * 7 + index / 251) as u8).collect();
@@ -467,7 +468,7 @@ mod tests {
         for (length, (from, to)) in
             lengths.flat_map(|length| places.iter().map(move |to| (length, (length % 7, *to))))
         {
-            for (least, copy) in &copies {
+            for (least, copy) in copies {
                 if length < *least {
                     continue;
                 }
