@@ -6,10 +6,10 @@ use std::cmp::Reverse;
 use super::cuts::up;
 use super::isa::Isa;
 use super::kernel::{Move, Sides};
-use super::larger_elements;
 use super::prepared::{Kept, MOST_AXES, Room};
 use super::stream::{Buffer, LINE};
 use super::walk::{Kernel, PerAxis, each, each_at, walk};
+use super::{elements, larger_elements};
 use crate::layout::Axis;
 
 /// How pieces lie in the buffer.
@@ -27,9 +27,9 @@ pub enum Order {
 /// Bytes of a piece, of the larger elements: the first cache holds it beside what is read and written.
 const PIECE: usize = 16 << 10;
 /// Elements of a job from which on it is worth being put together: of fewer that takes as long as it saves.
-pub const MANY: i64 = 2048;
+pub const MANY: usize = 2048;
 /// The same where each of them would take long by itself.
-const SOME: i64 = 512;
+const SOME: usize = 512;
 /// Elements of a row that are worth a cast of their own.
 const ROW: i64 = 128;
 /// Bytes of a run of the source that are worth reading by themselves.
@@ -49,7 +49,7 @@ pub fn are_apart(axes: &[Axis], near: usize, size: i64) -> bool {
     apart > size
         && apart <= LINE as i64 / 2
         && are_picked
-        && are_so_many(axes, if are_few { SOME } else { MANY })
+        && elements(axes) >= if are_few { SOME } else { MANY }
 }
 
 /// Whether that is so where its elements are not apart, but short runs of them are.
@@ -60,11 +60,7 @@ pub fn are_short_apart(axes: &[Axis], near: usize, size: i64) -> bool {
     axes[near].source.abs() == size
         && run < LINE as i64 / 2
         && next.is_some_and(|next| next > run && next <= LINE as i64)
-        && are_so_many(axes, SOME)
-}
-
-fn are_so_many(axes: &[Axis], least: i64) -> bool {
-    axes.iter().fold(1, |all: i64, axis| all.saturating_mul(axis.extent)) >= least
+        && elements(axes) >= SOME
 }
 
 /// Whether rows that are next to each other in the destination are so in the source.

@@ -9,7 +9,7 @@ use super::kernel::Sides;
 use super::pieces;
 use super::prepared::MOST_AXES;
 use super::shuffle::{Group, Shuffle};
-use super::stream;
+use super::{elements, stream};
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
@@ -297,7 +297,7 @@ unsafe fn visit_all(
     if kernel.shuffles()
         && axes.len() <= MOST_AXES
         && let Some(around) = Group::apart(Isa::get(), axes, kernel.steps())
-        && axes.iter().fold(1, |all: i64, axis| all.saturating_mul(axis.extent)) >= pieces::MANY
+        && elements(axes) >= pieces::MANY
     {
         // SAFETY: as the caller says.
         return unsafe { pieces::run(pieces::Order::Groups(around), axes, start, kernel) };
