@@ -3,6 +3,7 @@
 
 mod integers;
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::{BLOCK, Bf16, Bool, Compiled, F16 as Half, Float, ODD, Odd, SMALL, each_range, row};
@@ -224,8 +225,7 @@ macro_rules! doubles {
                                 values = _mm256_min_ps(_mm256_set1_ps(F16_LARGEST), values);
                                 values = _mm256_max_ps(_mm256_set1_ps(-F16_LARGEST), values);
                             }
-                            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values);
-                            _mm_storeu_si128(destination.add(2 * index).cast(), halves);
+                            _mm_storeu_si128(destination.add(2 * index).cast(), eight_f16(values));
                         }
                     }
                 });
@@ -436,6 +436,17 @@ unsafe fn to_bytes_wide(source: *const u8, destination: *mut u8, n: usize) {
     });
 }
 
+/// Eight numbers rounded to float16.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn eight_f16(values: __m256) -> __m128i {
+    let mut halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values);
+    // So that they are stored by an instruction of its own: one that does both takes twice as long on Zen 3.
+    // SAFETY: nothing is done.
+    unsafe { asm!("/* {} */", inout(xmm_reg) halves, options(pure, nomem, nostack, preserves_flags)) };
+    halves
+}
+
 /// # Safety
 /// As [`super::row`] of float32 to float16; the processor has the instructions.
 #[target_feature(enable = "avx2,f16c")]
@@ -454,8 +465,7 @@ unsafe fn round<const SATURATE: bool>(source: *const u8, destination: *mut u8, n
                     values = _mm256_min_ps(_mm256_set1_ps(F16_LARGEST), values);
                     values = _mm256_max_ps(_mm256_set1_ps(-F16_LARGEST), values);
                 }
-                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values);
-                _mm_storeu_si128(destination.add(2 * index).cast(), halves);
+                _mm_storeu_si128(destination.add(2 * index).cast(), eight_f16(values));
             }
         }
     });
@@ -508,7 +518,7 @@ fn takes_subnormals_for_zero() -> bool {
     const DAZ: u32 = 1 << 6;
     let mut control = 0u32;
     // SAFETY: it is stored there, and nothing else happens.
-    unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut control, options(nostack, preserves_flags)) };
+    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut control, options(nostack, preserves_flags)) };
     control & DAZ != 0
 }
 
@@ -786,12 +796,12 @@ mod tests {
             .collect();
         let mut control = 0u32;
         // SAFETY: it is stored there.
-        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut control) };
+        unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut control) };
         for control in [control, control | 1 << 6] {
             let (mut rounded, mut clamped) = (vec![0u16; values.len()], vec![0u16; values.len()]);
             // SAFETY: both are as long; the processor has AVX-512, and Rust's own arithmetic comes after.
             unsafe {
-                let set = |control: u32| std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const control);
+                let set = |control: u32| asm!("ldmxcsr [{}]", in(reg) &raw const control);
                 set(control);
                 to_bf16::<false>(values.as_ptr().cast(), rounded.as_mut_ptr().cast(), values.len());
                 to_bf16::<true>(values.as_ptr().cast(), clamped.as_mut_ptr().cast(), values.len());

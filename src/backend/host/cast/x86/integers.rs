@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::super::{BLOCK, Bf16, Compiled, F16 as Half, Odd, each_range, row};
-use super::{BEYOND_FLOAT32, BF16, F16, F16_LARGEST, F32, F64, eight_bf16, upper_halves};
+use super::{BEYOND_FLOAT32, BF16, F16, F16_LARGEST, F32, F64, eight_bf16, eight_f16, upper_halves};
 use crate::backend::host::cast::ODD;
 use crate::dtype::Scalar;
 
@@ -295,12 +295,6 @@ unsafe fn eight_floats<L: Longs>(from: *const u8) -> __m256 {
     }
     // SAFETY: the caller's.
     unsafe { _mm256_set_m128(four!(32), four!(0)) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2,f16c")]
-fn eight_f16(values: __m256) -> __m128i {
-    _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values)
 }
 
 /// Cuts off four numbers to integers of 64 bits, half by half, of which the upper one is put into a fraction by adding that.
