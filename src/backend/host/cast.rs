@@ -324,7 +324,7 @@ fn in_blocks(n: usize, mut each: impl FnMut(usize)) {
     if n < BLOCK {
         (0..n).for_each(each);
     } else {
-        each_range(n, n, |start, end| (start..end).for_each(&mut each));
+        each_range::<BLOCK>(n, n, |start, end| (start..end).for_each(&mut each));
     }
 }
 
@@ -335,7 +335,7 @@ const BLOCK: usize = 64;
 /// ends at the end, and may begin before the one before it ends: a block of its own, so that nothing is
 /// left to a loop without vectors.
 #[inline(always)]
-fn each_range(n: usize, most: usize, mut range: impl FnMut(usize, usize)) {
+fn each_range<const BLOCK: usize>(n: usize, most: usize, mut range: impl FnMut(usize, usize)) {
     let whole = n / BLOCK * BLOCK;
     let (mut start, mut end) = (0, most.min(whole));
     // One loop for both kinds: by itself, the last block would be unrolled rather than vectorised.

@@ -33,6 +33,16 @@ const TURN: usize = 512;
 /// The largest finite float16.
 const F16_LARGEST: f32 = 65504.0;
 
+/// Does something to each so many of `n` elements, of which there are as many, and may do it to some of the last ones twice.
+#[inline(always)]
+fn each_group<const SOME: usize>(n: usize, mut group: impl FnMut(usize)) {
+    each_range::<SOME>(n, n, |start, end| {
+        for index in (start..end).step_by(SOME) {
+            group(index);
+        }
+    });
+}
+
 impl Compiled {
     /// With the casts replaced that have better instructions than a compiler finds.
     pub(super) const fn with_avx2(self) -> Compiled {
@@ -140,26 +150,24 @@ unsafe fn odd_avx2(source: *const u8) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn sticky_avx2(source: *const u8) -> __m256i {
-    macro_rules! four {
-        ($at:expr) => {{
-            // SAFETY: the caller's.
-            let values = unsafe { _mm256_loadu_pd(source.add($at).cast()) };
-            // The second operand is the result where one is NaN.
-            let values = _mm256_min_pd(_mm256_set1_pd(F16_BEYOND), values);
-            let bits = _mm256_castpd_si256(_mm256_max_pd(_mm256_set1_pd(-F16_BEYOND), values));
-            let beyond = _mm256_set1_epi64x(BEYOND_FLOAT32);
-            let cut = _mm256_andnot_si256(beyond, bits);
-            let exact = _mm256_cmpeq_epi64(_mm256_and_si256(bits, beyond), _mm256_setzero_si256());
-            let floats = _mm_castps_si128(_mm256_cvtpd_ps(_mm256_castsi256_pd(cut)));
-            let lost = _mm_andnot_si128(upper_halves(_mm256_castsi256_pd(exact)), _mm_set1_epi32(1));
-            _mm_or_si128(floats, lost)
-        }};
-    }
-    _mm256_set_m128i(four!(32), four!(0))
+    // SAFETY: the caller's.
+    let (low, high) = unsafe { (_mm256_loadu_pd(source.cast()), _mm256_loadu_pd(source.add(32).cast())) };
+    _mm256_set_m128i(cut_to_odd(high), cut_to_odd(low))
 }
 
-/// A power of two that is no float16 any more.
-const F16_BEYOND: f64 = 131072.0;
+/// Four float64 as float32, of which those that it has normal numbers for are cut off, with the last bit set where anything was
+/// lost.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn cut_to_odd(values: __m256d) -> __m128i {
+    let bits = _mm256_castpd_si256(values);
+    let beyond = _mm256_set1_epi64x(BEYOND_FLOAT32);
+    // The sum reaches the last bit of those that stay if any of the others is set.
+    let lost = _mm256_add_epi64(_mm256_and_si256(bits, beyond), beyond);
+    let cut = _mm256_andnot_si256(beyond, _mm256_or_si256(bits, lost));
+    _mm_castps_si128(_mm256_cvtpd_ps(_mm256_castsi256_pd(cut)))
+}
+
 /// The bits of a float64's fraction that a float32 has no room for.
 const BEYOND_FLOAT32: i64 = (1 << 29) - 1;
 
@@ -211,22 +219,20 @@ macro_rules! doubles {
             /// As [`row`] of float64 to float16; the processor has the instructions.
             #[target_feature(enable = $feature)]
             pub unsafe fn to_f16<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
-                if n < BLOCK {
+                if n < 8 {
                     // SAFETY: the caller's.
                     return unsafe { row::<f64, Half, SATURATE>(source, destination, n) };
                 }
-                each_range(n, n, |start, end| {
-                    for index in (start..end).step_by(8) {
-                        // SAFETY: a range is of whole blocks within n.
-                        unsafe {
-                            let mut values = _mm256_castsi256_ps($sticky(source.add(8 * index)));
-                            if SATURATE {
-                                // The second operand is the result where one is NaN.
-                                values = _mm256_min_ps(_mm256_set1_ps(F16_LARGEST), values);
-                                values = _mm256_max_ps(_mm256_set1_ps(-F16_LARGEST), values);
-                            }
-                            _mm_storeu_si128(destination.add(2 * index).cast(), eight_f16(values));
+                each_group::<8>(n, |index| {
+                    // SAFETY: a group is within n.
+                    unsafe {
+                        let mut values = _mm256_castsi256_ps($sticky(source.add(8 * index)));
+                        if SATURATE {
+                            // The second operand is the result where one is NaN.
+                            values = _mm256_min_ps(_mm256_set1_ps(F16_LARGEST), values);
+                            values = _mm256_max_ps(_mm256_set1_ps(-F16_LARGEST), values);
                         }
+                        _mm_storeu_si128(destination.add(2 * index).cast(), eight_f16(values));
                     }
                 });
             }
@@ -235,17 +241,15 @@ macro_rules! doubles {
             /// As [`row`] of float64 to bfloat16; the processor has the instructions.
             #[target_feature(enable = $feature)]
             pub unsafe fn to_bf16<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
-                if n < BLOCK {
+                if n < 8 {
                     // SAFETY: the caller's.
                     return unsafe { row::<f64, Bf16, SATURATE>(source, destination, n) };
                 }
-                each_range(n, n, |start, end| {
-                    for index in (start..end).step_by(8) {
-                        // SAFETY: a range is of whole blocks within n.
-                        unsafe {
-                            let rounded = $bf16::<SATURATE>(source.add(8 * index));
-                            _mm_storeu_si128(destination.add(2 * index).cast(), rounded);
-                        }
+                each_group::<8>(n, |index| {
+                    // SAFETY: a group is within n.
+                    unsafe {
+                        let rounded = $bf16::<SATURATE>(source.add(8 * index));
+                        _mm_storeu_si128(destination.add(2 * index).cast(), rounded);
                     }
                 });
             }
@@ -254,19 +258,14 @@ macro_rules! doubles {
             /// As [`row`] of float64 to [`Odd`]; the processor has the instructions.
             #[target_feature(enable = $feature)]
             pub unsafe fn to_odd(source: *const u8, destination: *mut u8, n: usize) {
-                if n < BLOCK {
+                if n < 8 {
                     // SAFETY: the caller's.
                     return unsafe { row::<f64, Odd, false>(source, destination, n) };
                 }
-                each_range(n, n, |start, end| {
-                    for index in (start..end).step_by(8) {
-                        // SAFETY: a range is of whole blocks within n.
-                        unsafe {
-                            _mm256_storeu_si256(
-                                destination.add(4 * index).cast(),
-                                $odd(source.add(8 * index)),
-                            );
-                        }
+                each_group::<8>(n, |index| {
+                    // SAFETY: a group is within n.
+                    unsafe {
+                        _mm256_storeu_si256(destination.add(4 * index).cast(), $odd(source.add(8 * index)));
                     }
                 });
             }
@@ -356,17 +355,15 @@ fn eight_bf16<const SATURATE: bool>(bits: __m256i) -> __m128i {
 /// As [`super::row`] of float16 to float32; the processor has the instructions.
 #[target_feature(enable = "avx2,f16c")]
 unsafe fn widen(source: *const u8, destination: *mut u8, n: usize) {
-    if n < BLOCK {
+    if n < 8 {
         // SAFETY: the caller's.
         return unsafe { super::row::<Half, f32, false>(source, destination, n) };
     }
-    each_range(n, n, |start, end| {
-        for index in (start..end).step_by(8) {
-            // SAFETY: a range is of whole blocks within n.
-            unsafe {
-                let halves = _mm_loadu_si128(source.add(2 * index).cast());
-                _mm256_storeu_ps(destination.add(4 * index).cast(), _mm256_cvtph_ps(halves));
-            }
+    each_group::<8>(n, |index| {
+        // SAFETY: a group is within n.
+        unsafe {
+            let halves = _mm_loadu_si128(source.add(2 * index).cast());
+            _mm256_storeu_ps(destination.add(4 * index).cast(), _mm256_cvtph_ps(halves));
         }
     });
 }
@@ -375,9 +372,7 @@ unsafe fn widen(source: *const u8, destination: *mut u8, n: usize) {
 /// As [`super::row`] of float32 to uint8, which saturates anyway; the processor has the instructions.
 #[target_feature(enable = "avx2")]
 unsafe fn to_bytes(source: *const u8, destination: *mut u8, n: usize) {
-    /// Elements at a time; the last of them may be done twice.
-    const SOME: usize = 32;
-    if n < SOME {
+    if n < 32 {
         // SAFETY: the caller's.
         return unsafe { super::row::<f32, u8, false>(source, destination, n) };
     }
@@ -391,18 +386,15 @@ unsafe fn to_bytes(source: *const u8, destination: *mut u8, n: usize) {
     }
     // Packed within lanes: fours of the first eight, the second, and so on, of each lane.
     let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    let mut done = 0;
-    while done < n {
-        let at = done.min(n - SOME);
-        // SAFETY: so many from there on are within n.
+    each_group::<32>(n, |index| {
+        // SAFETY: a group is within n.
         unsafe {
-            let low = _mm256_packus_epi32(eight!(at), eight!(at + 8));
-            let high = _mm256_packus_epi32(eight!(at + 16), eight!(at + 24));
+            let low = _mm256_packus_epi32(eight!(index), eight!(index + 8));
+            let high = _mm256_packus_epi32(eight!(index + 16), eight!(index + 24));
             let bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
-            _mm256_storeu_si256(destination.add(at).cast(), bytes);
+            _mm256_storeu_si256(destination.add(index).cast(), bytes);
         }
-        done += SOME;
-    }
+    });
 }
 
 /// The same with AVX-512, in turns as those of [`round_wide`].
@@ -418,7 +410,7 @@ unsafe fn to_bytes_wide(source: *const u8, destination: *mut u8, n: usize) {
     let (zero, largest) = (_mm512_setzero_ps(), _mm512_set1_ps(255.0));
     // As there, of four lanes.
     let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    each_range(n, n, |start, end| {
+    each_range::<BLOCK>(n, n, |start, end| {
         for index in (start..end).step_by(BLOCK) {
             // SAFETY: a range is of whole blocks within n.
             unsafe {
@@ -451,22 +443,20 @@ fn eight_f16(values: __m256) -> __m128i {
 /// As [`super::row`] of float32 to float16; the processor has the instructions.
 #[target_feature(enable = "avx2,f16c")]
 unsafe fn round<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
-    if n < BLOCK {
+    if n < 8 {
         // SAFETY: the caller's.
         return unsafe { super::row::<f32, Half, SATURATE>(source, destination, n) };
     }
-    each_range(n, n, |start, end| {
-        for index in (start..end).step_by(8) {
-            // SAFETY: a range is of whole blocks within n.
-            unsafe {
-                let mut values = _mm256_loadu_ps(source.add(4 * index).cast());
-                if SATURATE {
-                    // The second operand is the result where one is NaN.
-                    values = _mm256_min_ps(_mm256_set1_ps(F16_LARGEST), values);
-                    values = _mm256_max_ps(_mm256_set1_ps(-F16_LARGEST), values);
-                }
-                _mm_storeu_si128(destination.add(2 * index).cast(), eight_f16(values));
+    each_group::<8>(n, |index| {
+        // SAFETY: a group is within n.
+        unsafe {
+            let mut values = _mm256_loadu_ps(source.add(4 * index).cast());
+            if SATURATE {
+                // The second operand is the result where one is NaN.
+                values = _mm256_min_ps(_mm256_set1_ps(F16_LARGEST), values);
+                values = _mm256_max_ps(_mm256_set1_ps(-F16_LARGEST), values);
             }
+            _mm_storeu_si128(destination.add(2 * index).cast(), eight_f16(values));
         }
     });
 }
@@ -482,7 +472,7 @@ unsafe fn round_wide<const SATURATE: bool>(source: *const u8, destination: *mut 
         // SAFETY: the caller's.
         return unsafe { round::<SATURATE>(source, destination, n) };
     }
-    each_range(n, n, |start, end| {
+    each_range::<BLOCK>(n, n, |start, end| {
         for index in (start..end).step_by(16) {
             // SAFETY: a range is of whole blocks within n.
             unsafe {
@@ -531,7 +521,7 @@ fn takes_subnormals_for_zero() -> bool {
 unsafe fn round_bf16<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
     const NAN_OR_SUBNORMAL: i32 = 0x01 | 0x20 | 0x80;
     let largest = f32::from_bits(0x7f7f << 16);
-    each_range(n, n, |start, end| {
+    each_range::<BLOCK>(n, n, |start, end| {
         for index in (start..end).step_by(16) {
             // SAFETY: a range is of whole blocks within n.
             unsafe {
@@ -582,22 +572,20 @@ pub unsafe fn decode<const FORMAT: usize>(codes: &[u8], values: &mut [Float]) {
         _ => return unsafe { super::decode::<FORMAT>(codes, values) },
     };
     let n = codes.len().min(values.len());
-    if n < BLOCK {
+    if n < 16 {
         // SAFETY: none needed.
         return unsafe { super::decode::<FORMAT>(codes, values) };
     }
     let (codes, values) = (codes.as_ptr(), values.as_mut_ptr());
-    each_range(n, n, |start, end| {
-        for index in (start..end).step_by(16) {
-            // SAFETY: a range is of whole blocks within n.
-            unsafe {
-                let halves = halves::<FORMAT>(_mm_loadu_si128(codes.add(index).cast()));
-                let (low, high) = (_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
-                for (at, half) in [(0, low), (8, high)] {
-                    let wide = _mm256_cvtph_ps(half);
-                    let scaled = if scale == 1.0 { wide } else { _mm256_mul_ps(wide, _mm256_set1_ps(scale)) };
-                    _mm256_storeu_ps(values.add(index + at).cast(), scaled);
-                }
+    each_group::<16>(n, |index| {
+        // SAFETY: a group is within n.
+        unsafe {
+            let halves = halves::<FORMAT>(_mm_loadu_si128(codes.add(index).cast()));
+            let (low, high) = (_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+            for (at, half) in [(0, low), (8, high)] {
+                let wide = _mm256_cvtph_ps(half);
+                let scaled = if scale == 1.0 { wide } else { _mm256_mul_ps(wide, _mm256_set1_ps(scale)) };
+                _mm256_storeu_ps(values.add(index + at).cast(), scaled);
             }
         }
     });

@@ -3,8 +3,8 @@
 
 use std::arch::x86_64::*;
 
-use super::super::{BLOCK, Bf16, Compiled, F16 as Half, Odd, each_range, row};
-use super::{BEYOND_FLOAT32, BF16, F16, F16_LARGEST, F32, F64, eight_bf16, eight_f16, upper_halves};
+use super::super::{Bf16, Compiled, F16 as Half, Odd, row};
+use super::{BF16, F16, F16_LARGEST, F32, F64, cut_to_odd, each_group, eight_bf16, eight_f16};
 use crate::backend::host::cast::ODD;
 use crate::dtype::Scalar;
 
@@ -172,9 +172,9 @@ unsafe fn odd_doubles<L: Longs>(from: *const u8) -> __m256d {
     unsafe {
         let values = _mm256_loadu_si256(from.cast());
         let last = _mm256_set1_epi64x(0x7ff);
-        let exact = _mm256_cmpeq_epi64(_mm256_and_si256(values, last), _mm256_setzero_si256());
-        let cut = _mm256_andnot_si256(last, values);
-        let odd = _mm256_or_si256(cut, _mm256_andnot_si256(exact, _mm256_set1_epi64x(0x800)));
+        // As in `cut_to_odd`.
+        let lost = _mm256_add_epi64(_mm256_and_si256(values, last), last);
+        let odd = _mm256_andnot_si256(last, _mm256_or_si256(values, lost));
         L::doubles(_mm256_blendv_epi8(odd, values, L::fit(values)))
     }
 }
@@ -186,20 +186,15 @@ unsafe fn odd_doubles<L: Longs>(from: *const u8) -> __m256d {
 #[inline(always)]
 unsafe fn odd_floats<L: Longs>(from: *const u8) -> __m256i {
     macro_rules! four {
-        ($at:expr) => {{
-            let bits = _mm256_castpd_si256(odd_doubles::<L>(from.add($at)));
-            let beyond = _mm256_set1_epi64x(BEYOND_FLOAT32);
-            let exact = _mm256_cmpeq_epi64(_mm256_and_si256(bits, beyond), _mm256_setzero_si256());
-            let cut = _mm256_cvtpd_ps(_mm256_castsi256_pd(_mm256_andnot_si256(beyond, bits)));
-            let lost = _mm_andnot_si128(upper_halves(_mm256_castsi256_pd(exact)), _mm_set1_epi32(1));
-            _mm_or_si128(_mm_castps_si128(cut), lost)
-        }};
+        ($at:expr) => {
+            cut_to_odd(odd_doubles::<L>(from.add($at)))
+        };
     }
     // SAFETY: the caller's.
     unsafe { _mm256_set_m128i(four!(32), four!(0)) }
 }
 
-/// A row of elements of so many bytes, `$some` at a time; one that is shorter than a block as elsewhere.
+/// A row of elements of so many bytes, `$some` at a time; one that is shorter than that as elsewhere.
 macro_rules! rows {
     ($($(#[$doc:meta])* $name:ident<$kind:ident: $trait:ident> to $to:ty, $some:literal, saturates $saturate:literal:
         |$from:ident, $at:ident| $body:expr;)*) => {$(
@@ -212,18 +207,16 @@ macro_rules! rows {
         where
             $to: super::super::Narrow<$kind::Wide>,
         {
-            if n < BLOCK {
+            if n < $some {
                 // SAFETY: the caller's.
                 return unsafe { row::<$kind, $to, $saturate>(source, destination, n) };
             }
-            each_range(n, n, |start, end| {
-                for index in (start..end).step_by($some) {
-                    // SAFETY: a range is of whole blocks within n.
-                    unsafe {
-                        let $from = source.add(size_of::<$kind>() * index);
-                        let $at = destination.add(size_of::<$to>() * index);
-                        $body
-                    }
+            each_group::<$some>(n, |index| {
+                // SAFETY: a group is within n.
+                unsafe {
+                    let $from = source.add(size_of::<$kind>() * index);
+                    let $at = destination.add(size_of::<$to>() * index);
+                    $body
                 }
             });
         }
