@@ -3,6 +3,7 @@
 use super::{CHUNK, Caster};
 use crate::backend::host::bits;
 use crate::backend::host::copy::{self, CopyFn, Steps};
+use crate::backend::host::elements;
 use crate::backend::host::fuse::{Matrices, NO_REACH, Reaches};
 use crate::backend::host::isa::Isa;
 use crate::backend::host::kernel::Sides;
@@ -187,6 +188,17 @@ impl CastKernel {
             _ => FEW,
         };
         n < few || n * (destination_size as i64) < LINE as i64
+    }
+
+    /// Elements of a row that the caches hold, below which pieces are better: those that are as they lie take longest to be put
+    /// together where they are wide, and are cast fastest to narrow ones.
+    fn short_row(&self, inner: &Axis) -> i64 {
+        let is_run = (inner.source, inner.destination) == self.steps();
+        match self.caster.sizes() {
+            (8.., ..=2) if is_run => SHORT_ROW / 4,
+            (8.., _) if is_run => SHORT_ROW * 3 / 4,
+            _ => SHORT_ROW,
+        }
     }
 
     /// Whether rows that read and write so many bytes, and follow each other in the destination, are written around the
@@ -420,11 +432,13 @@ impl Kernel for CastKernel {
         let is_short = match near {
             Some(near) if (axes[near].source.abs(), inner.destination) == steps => {
                 let follow = axes[near].destination == inner.extent * steps.1;
-                inner.extent.min(axes[near].extent) < SHORT_SIDE && inner.extent * axes[near].extent < SMALL
+                let matrix = inner.extent * axes[near].extent;
+                let are_small = inner.extent.min(axes[near].extent) < SHORT_SIDE && matrix < SMALL;
+                are_small && elements(axes) as i64 >= SOME_MATRICES * matrix
                     || !follow && inner.extent * steps.1 <= 32
             }
             _ if self.streams => self.has_few(inner.extent, pieces::are_in_order(axes)),
-            _ => inner.extent < SHORT_ROW,
+            _ => inner.extent < self.short_row(inner) && elements(axes) as i64 >= SOME_ROWS * inner.extent,
         };
         let crosses = || near.is_some_and(|near| pieces::are_apart(axes, near, steps.0));
         let order = if is_short { Some(pieces::Order::Destination) } else { None };
@@ -474,6 +488,9 @@ const SHORT_AHEAD: usize = 8 << 10;
 /// Elements of a row below which pieces are better: in the caches, and where it is written around them.
 const SHORT_ROW: i64 = 128;
 const FEW: i64 = 16;
+/// Rows and matrices from which on pieces are worth what it takes to begin with them.
+const SOME_ROWS: i64 = 16;
+const SOME_MATRICES: i64 = 4;
 /// The same of the shorter side of a matrix, and of all of it.
 const SHORT_SIDE: i64 = 24;
 const SMALL: i64 = 1024;
