@@ -259,6 +259,14 @@ fn number(value: usize, dtype: &str) -> Vec<u8> {
     match dtype {
         "uint8" => vec![value as u8],
         "int16" => (value as i16).to_ne_bytes().to_vec(),
+        "int64" => (value as i64).to_ne_bytes().to_vec(),
+        "float16" => {
+            let power = value.checked_ilog2();
+            let fraction = power.map_or(0, |power| (value << (10 - power)) as u16 & 0x3ff);
+            (power.map_or(0, |power| (15 + power as u16) << 10) | fraction).to_ne_bytes().to_vec()
+        }
+        // Seven bits of a fraction are enough.
+        "bfloat16" => (((value as f32).to_bits() >> 16) as u16).to_ne_bytes().to_vec(),
         "float32" => (value as f32).to_ne_bytes().to_vec(),
         "float64" => (value as f64).to_ne_bytes().to_vec(),
         "complex64" => [value as f32, 0.0].into_iter().flat_map(f32::to_ne_bytes).collect(),
@@ -270,11 +278,12 @@ fn number(value: usize, dtype: &str) -> Vec<u8> {
 /// for one piece, or for the caches.
 #[test]
 fn casts_of_short_axes() {
-    const DTYPES: [&str; 5] = ["uint8", "int16", "float32", "float64", "complex64"];
+    const DTYPES: [&str; 8] =
+        ["uint8", "int16", "int64", "float16", "bfloat16", "float32", "float64", "complex64"];
     let mut random = Random(23);
     let cases = if cfg!(miri) { 3 } else { 400 };
     for case in 0..cases {
-        let (from, to) = (DTYPES[random.below(4)], DTYPES[random.below(5)]);
+        let (from, to) = (DTYPES[random.below(7)], DTYPES[random.below(8)]);
         let (from_size, to_size) = (number(0, from).len(), number(0, to).len());
         let ndim = 2 + random.below(5);
         let longest = if cfg!(miri) { 4 } else { 9 };

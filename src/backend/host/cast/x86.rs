@@ -635,7 +635,7 @@ mod tests {
         (size, width): (usize, usize),
     ) -> Vec<(Isa, usize, Vec<u8>, Vec<u8>)> {
         let n = values.len() / size;
-        assert!(n > BLOCK);
+        assert!(n > 2 * BLOCK + 3);
         let mut results = Vec::new();
         for isa in [Isa::Baseline, Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| isa.is_there()) {
             for saturate in [0, 1] {
@@ -649,10 +649,63 @@ mod tests {
                         one(values[index * size..].as_ptr(), ones[index * width..].as_mut_ptr(), 1);
                     }
                 }
+                // Shorter ones, from anywhere on, with nothing beside them changed.
+                for len in 1..2 * BLOCK + 3 {
+                    let start = len * 37 % (n - len + 1);
+                    let mut short = vec![0x5a; (len + 1) * width];
+                    // SAFETY: so many are there from there on, and in what is written.
+                    unsafe { row(values[start * size..].as_ptr(), short.as_mut_ptr(), len) };
+                    let (short, beside) = short.split_at(len * width);
+                    let place = format!("{len} of {from} to {to} by {isa:?}, saturate {saturate}");
+                    assert!(short == &ones[start * width..][..short.len()], "{place}");
+                    assert!(beside.iter().all(|byte| *byte == 0x5a), "{place}");
+                }
                 results.push((isa, saturate, rows, ones));
             }
         }
         results
+    }
+
+    /// That rows of each set of instructions are what their elements are by themselves; of dtypes and their sizes.
+    fn check((from, size): (usize, usize), (to, width): (usize, usize), values: &[u8]) {
+        for (isa, saturate, rows, ones) in rows_and_ones(from, to, values, (size, width)) {
+            for (at, (row, one)) in rows.chunks(width).zip(ones.chunks(width)).enumerate() {
+                let value = &values[size * at..size * (at + 1)];
+                assert_eq!(row, one, "{isa:?}, {saturate}, {from} to {to}: {value:x?}");
+            }
+        }
+    }
+
+    /// Valgrind's processor keeps other bits of what is no number.
+    fn keeps_bits() -> bool {
+        std::env::var_os("ARRAYBRIDGE_VALGRIND").is_none()
+    }
+
+    /// Every float16, and of float32 what is beside them, and halfway between two.
+    #[test]
+    fn halves_as_elsewhere() {
+        let is_number = |half: &u16| half & 0x7fff <= 0x7c00;
+        let halves: Vec<u16> = (0..=u16::MAX).filter(|half| keeps_bits() || is_number(half)).collect();
+        let halves: Vec<u8> = halves.into_iter().flat_map(u16::to_ne_bytes).collect();
+        check((F16, 2), (F32, 4), &halves);
+        let mut floats = vec![0; 2 * halves.len()];
+        // SAFETY: as many elements; the baseline's instructions are there.
+        unsafe {
+            let row = Compiled::get(Isa::Baseline).rows[0][F16][F32];
+            row(halves.as_ptr(), floats.as_mut_ptr(), halves.len() / 2);
+        }
+        let mut beside = Vec::new();
+        for float in floats.as_chunks::<4>().0 {
+            let bits = u32::from_ne_bytes(*float);
+            let near = [0, 1, 0xfff, 0x1000, 0x1001].map(|more| bits.wrapping_add(more));
+            let near = near.into_iter().chain([bits.wrapping_sub(1)]);
+            beside.extend(
+                near.filter(|bits| keeps_bits() || !f32::from_bits(*bits).is_nan())
+                    .flat_map(u32::to_ne_bytes),
+            );
+        }
+        check((F32, 4), (F16, 2), &beside);
+        check((F32, 4), (U8, 1), &beside);
     }
 
     /// Numbers that float32, float16 and bfloat16 have, those halfway between two, and those beside either; with bits cut
@@ -675,19 +728,12 @@ mod tests {
                 all.extend([bits, bits | 1, bits - 1, bits | 1 << 63, bits | 1 << 42, bits | 1 << 45]);
             }
         }
-        // Valgrind's processor keeps other bits of what is no number.
-        let keeps_bits = std::env::var_os("ARRAYBRIDGE_VALGRIND").is_none();
         let mut values = Vec::new();
-        for value in all.into_iter().map(f64::from_bits).filter(|value| keeps_bits || !value.is_nan()) {
+        for value in all.into_iter().map(f64::from_bits).filter(|value| keeps_bits() || !value.is_nan()) {
             values.extend(value.to_ne_bytes());
         }
-        for (to, width) in [(F16, 2), (BF16, 2), (ODD, 4)] {
-            for (isa, saturate, rows, ones) in rows_and_ones(F64, to, &values, (8, width)) {
-                for (at, (row, one)) in rows.chunks(width).zip(ones.chunks(width)).enumerate() {
-                    let value = &values[8 * at..8 * at + 8];
-                    assert_eq!(row, one, "{isa:?}, {saturate}, to {to}: {value:x?}");
-                }
-            }
+        for to in [(F16, 2), (BF16, 2), (ODD, 4)] {
+            check((F64, 8), to, &values);
         }
     }
 
@@ -720,14 +766,6 @@ mod tests {
     /// About each power of two, halfway between what narrower numbers there are, beyond all integers, and what is no number.
     #[test]
     fn integers_and_floats_as_elsewhere() {
-        let check = |(from, size): (usize, usize), (to, width): (usize, usize), values: &[u8]| {
-            for (isa, saturate, rows, ones) in rows_and_ones(from, to, values, (size, width)) {
-                for (at, (row, one)) in rows.chunks(width).zip(ones.chunks(width)).enumerate() {
-                    let value = &values[size * at..size * (at + 1)];
-                    assert_eq!(row, one, "{isa:?}, {saturate}, {from} to {to}: {value:x?}");
-                }
-            }
-        };
         let place = |scalar: Scalar| scalar as usize;
         let (i64s, u64s) = (place(Scalar::Int64), place(Scalar::Uint64));
         let mut longs: Vec<u64> = vec![0];
