@@ -331,12 +331,12 @@ fn in_blocks(n: usize, mut each: impl FnMut(usize)) {
 /// Elements for which a loop is vectorised whole.
 const BLOCK: usize = 64;
 
-/// Covers `n` elements, a block at least, with ranges of whole blocks, of `most` or fewer. The last one
+/// Covers `n` elements, a block of so many at least, with ranges of whole blocks, of `most` or fewer. The last one
 /// ends at the end, and may begin before the one before it ends: a block of its own, so that nothing is
 /// left to a loop without vectors.
 #[inline(always)]
-fn each_range<const BLOCK: usize>(n: usize, most: usize, mut range: impl FnMut(usize, usize)) {
-    let whole = n / BLOCK * BLOCK;
+fn each_range<const SIZE: usize>(n: usize, most: usize, mut range: impl FnMut(usize, usize)) {
+    let whole = n / SIZE * SIZE;
     let (mut start, mut end) = (0, most.min(whole));
     // One loop for both kinds: by itself, the last block would be unrolled rather than vectorised.
     loop {
@@ -344,7 +344,7 @@ fn each_range<const BLOCK: usize>(n: usize, most: usize, mut range: impl FnMut(u
         if end == n {
             return;
         }
-        (start, end) = if end < whole { (end, whole.min(end + most)) } else { (n - BLOCK, n) };
+        (start, end) = if end < whole { (end, whole.min(end + most)) } else { (n - SIZE, n) };
     }
 }
 
