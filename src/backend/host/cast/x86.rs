@@ -6,7 +6,10 @@ mod integers;
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::{BLOCK, Bf16, Bool, Compiled, F16 as Half, Float, ODD, Odd, SMALL, each_range, row};
+use super::{
+    BLOCK, Bf16, Bool, Compiled, F16 as Half, Float, Memory, Narrow, ODD, Odd, Output, Real, SMALL,
+    each_range, row,
+};
 use crate::dtype::Scalar;
 
 const U8: usize = Scalar::Uint8 as usize;
@@ -72,14 +75,14 @@ impl Compiled {
     pub(super) const fn with_avx512(self) -> Compiled {
         use super::avx2::{COMPILED, row};
         let mut compiled = Compiled { pair: COMPILED.pair, part: COMPILED.part, ..self.with_floats() };
-        compiled.rows[0][F32][I32] = row::<f32, i32, false>;
-        compiled.rows[1][F32][I32] = row::<f32, i32, true>;
-        compiled.rows[0][I32][F32] = row::<i32, f32, false>;
-        compiled.rows[1][I32][F32] = row::<i32, f32, true>;
+        compiled.rows[0][F32][I32] = row_in_turns::<f32, i32, false>;
+        compiled.rows[1][F32][I32] = row_in_turns::<f32, i32, true>;
+        compiled.rows[0][I32][F32] = row_in_turns::<i32, f32, false>;
+        compiled.rows[1][I32][F32] = row_in_turns::<i32, f32, true>;
         compiled.rows[0][F32][F64] = row::<f32, f64, false>;
         compiled.rows[1][F32][F64] = row::<f32, f64, true>;
-        compiled.rows[0][F64][F32] = row::<f64, f32, false>;
-        compiled.rows[1][F64][F32] = row::<f64, f32, true>;
+        compiled.rows[0][F64][F32] = row_in_turns::<f64, f32, false>;
+        compiled.rows[1][F64][F32] = row_in_turns::<f64, f32, true>;
         compiled.rows[0][F32][U8] = to_bytes_wide;
         compiled.rows[1][F32][U8] = to_bytes_wide;
         compiled.rows[0][F32][F16] = round_wide::<false>;
@@ -118,6 +121,26 @@ pub(super) static DEEP: Compiled = {
     compiled.rows[1][F64][F32] = row::<f64, f32, true>;
     compiled
 };
+
+/// By vectors of 64 bytes where they are done whole and the caches hold both sides, from the first of which it takes 0.65 to 0.95 of
+/// the time so; what goes to memory comes in shorter turns.
+///
+/// # Safety
+/// As [`row`]; the processor has AVX-512.
+unsafe fn row_in_turns<S: Real, D: Output + Narrow<S::Wide>, const SATURATE: bool>(
+    source: *const u8,
+    destination: *mut u8,
+    n: usize,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        if n >= TURN && Memory::is_zen5() {
+            super::avx512::row::<S, D, SATURATE>(source, destination, n);
+        } else {
+            super::avx2::row::<S, D, SATURATE>(source, destination, n);
+        }
+    }
+}
 
 /// Eight float64 from there on as float32, rounded to odd as [`super::float::round_to_odd`] does.
 ///
