@@ -383,15 +383,15 @@ fn streamed_casts() {
     }
 }
 
-/// Transposed casts to elements that are no larger, of two axes and more, whose results are written around the caches: long
-/// rows and short ones, a few columns and many, and ends of either that fill no line.
+/// Casts of two axes and more that change places, whose results are written around the caches: long rows and short ones, a few
+/// columns and many, ends of either that fill no line, axes that go on in others, and short rows that are kept.
 #[test]
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-fn streamed_narrowing_casts() {
+fn streamed_casts_of_axes() {
     const BYTES: usize = 17 << 20;
     // Bytes of an element of either side, extents of the source but for the first, and the order of its axes in the result.
     type Case = (usize, usize, &'static [i64], &'static [usize]);
-    const CASES: [Case; 12] = [
+    const CASES: [Case; 28] = [
         (4, 1, &[517], &[1, 0]),
         (8, 1, &[769], &[1, 0]),
         (4, 2, &[1031], &[1, 0]),
@@ -404,11 +404,28 @@ fn streamed_narrowing_casts() {
         (8, 2, &[150, 333], &[2, 0, 1]),
         (8, 4, &[33, 34, 35], &[3, 2, 1, 0]),
         (4, 2, &[12, 1000, 70], &[0, 3, 1, 2]),
+        (1, 4, &[80, 50, 128], &[3, 1, 2, 0]),
+        (2, 4, &[256, 80, 11], &[3, 2, 1, 0]),
+        (1, 8, &[14, 5, 224], &[3, 1, 0, 2]),
+        (4, 2, &[100, 264, 5], &[3, 1, 0, 2]),
+        (4, 1, &[32, 6, 40, 4], &[4, 0, 3, 1, 2]),
+        (1, 4, &[64, 33, 35, 4], &[4, 3, 2, 1, 0]),
+        (2, 2, &[33, 35, 3], &[3, 2, 1, 0]),
+        (8, 4, &[7, 31], &[2, 1, 0]),
+        (4, 8, &[513, 40], &[0, 2, 1]),
+        (4, 2, &[2100, 80], &[0, 2, 1]),
+        (2, 4, &[77, 91], &[0, 2, 1]),
+        (1, 2, &[50, 333, 16], &[1, 0, 3, 2]),
+        (1, 4, &[93, 500, 8], &[2, 1, 0, 3]),
+        (8, 4, &[50, 100, 32], &[2, 1, 0, 3]),
+        (8, 4, &[700, 3], &[1, 0, 2]),
+        (2, 4, &[1000, 3], &[2, 1, 0]),
     ];
     let mut random = Random(17);
     for (from, to, extents, order) in CASES {
         // What is larger decides whether the result goes around the caches.
-        let first = (BYTES / from).div_ceil(extents.iter().product::<i64>() as usize) + random.below(3);
+        let first =
+            (BYTES / from.max(to)).div_ceil(extents.iter().product::<i64>() as usize) + random.below(3);
         let extents: Vec<i64> = std::iter::once(first as i64).chain(extents.iter().copied()).collect();
         let dense = |extents: &[i64]| {
             let mut strides = vec![1; extents.len()];
@@ -1122,6 +1139,7 @@ fn every_instruction_set() {
         "streamed_rows",
         "streamed_steps",
         "streamed_casts",
+        "streamed_casts_of_axes",
         "of_short_axes",
         "that_share_sets_of_the_caches",
         "parts_of_wider_ones",

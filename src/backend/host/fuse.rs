@@ -234,6 +234,8 @@ pub struct Reach {
     pub lane: usize,
     /// The same where no axes were fused: a matrix with a shorter side is as well done by itself.
     pub alone: usize,
+    /// The fewest rows of all blocks of such a matrix together.
+    pub alone_rows: usize,
     /// Whether rows take what they can before columns do; else what is shorter goes first.
     pub rows_first: bool,
     /// Axes are left alone where both that are innermost have so many elements.
@@ -311,7 +313,8 @@ pub fn each_matrix(
     let is_alone = (rows.cut, columns.cut) == (inner, near);
     let side = if is_alone { reach.alone } else { reach.side };
     let is_small = rows.len.min(columns.len) < side || columns.len < reach.least_columns;
-    if is_small || all_rows < reach.least_rows as i64 {
+    let least_rows = if is_alone { reach.alone_rows } else { reach.least_rows };
+    if is_small || all_rows < least_rows as i64 {
         return None;
     }
     let mut outer = PerAxis::new();

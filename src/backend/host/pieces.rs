@@ -7,7 +7,7 @@ use super::cuts::up;
 use super::isa::Isa;
 use super::kernel::{Move, Sides};
 use super::prepared::{Kept, MOST_AXES, Room};
-use super::stream::{Buffer, LINE};
+use super::stream::{Buffer, LINE, prefetch_bytes};
 use super::walk::{Kernel, PerAxis, each, each_at, walk};
 use super::{elements, larger_elements};
 use crate::layout::Axis;
@@ -34,6 +34,9 @@ const SOME: usize = 512;
 const ROW: i64 = 128;
 /// Bytes of a run of the source that are worth reading by themselves.
 const RUN: i64 = 128;
+
+/// Bytes from a run of the source to the next one beyond which they are not read in order.
+const APART: i64 = 4 * LINE as i64;
 
 /// Whether a source whose axis `near` is innermost there, and not in the destination, is better put together first: where
 /// its elements are some apart, but still some to a line, those are picked by vectors, and then transposed.
@@ -159,6 +162,49 @@ impl Piece {
     }
 }
 
+/// What a piece reads, run by run.
+struct Runs {
+    /// Where the first one starts, from where the piece does, and how many bytes each has.
+    start: i64,
+    bytes: i64,
+    axes: PerAxis<Axis>,
+}
+
+impl Runs {
+    /// Of a whole piece of elements of `size` bytes.
+    fn of(axes: &[Axis], blocks: &Blocks, size: i64) -> Runs {
+        let mut piece = PerAxis::new();
+        axes.iter().zip(blocks.steps.iter()).for_each(|(axis, extent)| {
+            piece.push(Axis { extent: *extent, ..*axis });
+        });
+        piece.sort_unstable_by_key(|axis| axis.source.unsigned_abs());
+        let mut runs = Runs { start: 0, bytes: size, axes: PerAxis::new() };
+        for axis in piece.iter().filter(|axis| axis.extent > 1) {
+            if axis.source.abs() > runs.bytes.max(APART) {
+                runs.axes.push(*axis);
+            } else {
+                let reach = (axis.extent - 1) * axis.source;
+                runs.start += reach.min(0);
+                runs.bytes += reach.abs();
+            }
+        }
+        runs
+    }
+
+    /// Whether prefetchers make nothing of them.
+    fn are_apart(&self) -> bool {
+        !self.axes.is_empty()
+    }
+
+    /// Asks for those of the piece that starts there.
+    fn ask(&self, piece: *const u8) {
+        each(&self.axes, (self.start, 0), &mut |at, _| {
+            prefetch_bytes(piece.wrapping_offset(at as isize), self.bytes as isize);
+            true
+        });
+    }
+}
+
 /// Makes one axis of those that go on where the next one ends, on both sides.
 fn fold(axes: &mut PerAxis<Axis>) {
     let mut last = 0;
@@ -235,11 +281,20 @@ pub unsafe fn run(order: Order, axes: &[Axis], start: (i64, i64), kernel: &impl 
             }
         }
     };
+    // Asked for as the piece before is done.
+    let runs = Some(Runs::of(axes, &blocks, size)).filter(|runs| kernel.goes_around() && runs.are_apart());
     let mut piece = Piece::new();
-    each_at(&coarse, start, &mut |from, to, at| {
+    let kept = each_at(&coarse, start, &mut |from, to, at| {
+        let Some(runs) = &runs else {
+            piece.set((from, to), axes, &blocks, at);
+            return run(&mut piece);
+        };
+        runs.ask(source.wrapping_offset(from as isize));
+        let kept = piece.elements == 0 || run(&mut piece);
         piece.set((from, to), axes, &blocks, at);
-        run(&mut piece)
-    })
+        kept
+    });
+    kept && (runs.is_none() || run(&mut piece))
 }
 
 /// Does what lies in order at the source of a kernel, in rows of the destination that are as long as they go on.

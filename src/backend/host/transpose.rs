@@ -18,7 +18,8 @@ mod x86;
 use std::mem::MaybeUninit;
 
 pub use self::scattered::{
-    Scattered, ScatteredFn, cast_scattered, for_size as scattered_for_size, reach, reach_of_casts,
+    Scattered, ScatteredFn, cast_scattered, for_size as scattered_for_size, put_scattered, reach,
+    reach_of_casts,
 };
 pub use self::stage::{STAGE, Stage};
 #[cfg(target_arch = "x86_64")]

@@ -12,7 +12,7 @@ use crate::backend::host::prepared::MOST_AXES;
 use crate::backend::host::shuffle::{self, Shuffle};
 use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, Memory};
 use crate::backend::host::transpose::{
-    self, Ahead, Batch, Block, How, Matrix, Scattered, Stage, TransposeFn, lines_each,
+    self, Ahead, Batch, Block, How, Matrix, Scattered, ScatteredFn, Stage, TransposeFn, lines_each,
 };
 use crate::backend::host::walk::Kernel;
 use crate::layout::Axis;
@@ -29,6 +29,8 @@ pub struct CastKernel {
     scatter: Option<CopyFn>,
     /// For elements of the source, and of the destination.
     transpose: Option<(TransposeFn, TransposeFn)>,
+    /// For elements of the source.
+    scattered: Option<ScatteredFn>,
     /// Whether the result is written around the caches.
     streams: bool,
     /// Whether a transposed one is read in long runs, and what comes next of it is asked for as something is written.
@@ -57,6 +59,7 @@ impl CastKernel {
             transpose: transpose::for_size(isa, source_size)
                 .zip(transpose::for_size(isa, destination_size))
                 .filter(|_| in_bytes),
+            scattered: transpose::scattered_for_size(isa, source_size),
             from_bits,
             to_bits,
             streams,
@@ -184,7 +187,7 @@ impl CastKernel {
         let few = match source_size {
             _ if !Memory::joins_rows() => FEW,
             ..=2 => SHORT_ROW,
-            _ if destination_size > source_size && !is_in_order => SHORT_ROW / 2,
+            _ if !is_in_order => SHORT_ROW / 2,
             _ => FEW,
         };
         n < few || n * (destination_size as i64) < LINE as i64
@@ -314,6 +317,13 @@ impl Kernel for CastKernel {
                     let at = self.sides.source.wrapping_offset((from.0 + ahead) as isize);
                     stream::prefetch_bytes(at, read as isize);
                 }
+                if is_run && self.streams && written >= 512 && !stream::through() {
+                    let source = self.sides.source.wrapping_offset(from.0 as isize);
+                    let to = self.sides.destination.wrapping_offset(to.0 as isize);
+                    let carried = &mut { stream::NOTHING };
+                    // SAFETY: as the caller says.
+                    return unsafe { self.run_around(source, to, n, carried, (true, true)) };
+                }
                 // SAFETY: as the caller says.
                 unsafe { self.cached_row(from, to, n) }
             });
@@ -385,20 +395,37 @@ impl Kernel for CastKernel {
     }
 
     fn scatters(&self, _axes: usize, _inner: &Axis, _near: &Axis) -> Reaches {
-        let has_transpose = self.streams && self.transpose.is_some();
-        if has_transpose { transpose::reach_of_casts(self.caster.sizes()) } else { NO_REACH }
+        // Whatever is transposed as it is read is in whole bytes, of a size that is known.
+        match (self.transpose, self.scattered) {
+            (Some(_), Some(_)) => transpose::reach_of_casts(self.caster.sizes(), self.streams),
+            _ => NO_REACH,
+        }
     }
 
     unsafe fn scattered(&self, from: i64, to: i64, matrices: &Matrices) -> bool {
         let sizes = self.caster.sizes();
-        // SAFETY: as the caller says; without a buffer each element is cast by itself.
+        let around = self.streams && !stream::through();
+        // SAFETY: as the caller says; the end is one of the source. Without a buffer each element is cast by itself.
         unsafe {
             let source = self.sides.source.offset(from as isize);
             let destination = self.sides.destination.offset(to as isize);
-            let scattered = Scattered { source, destination, matrices, end: None, far: true };
+            let end = matrices.end.map(|(end, dense)| (self.sides.source.offset(end as isize), dense));
+            let scattered = Scattered { source, destination, matrices, end, far: self.streams };
             let cast = |from: *const u8, to: *mut u8, n| self.caster.run(from, to, n);
-            transpose::cast_scattered(&scattered, sizes, cast)
-                .unwrap_or_else(|| scattered.each(sizes, &mut |from, to| self.caster.run(from, to, 1)))
+            let put = |from: *const u8, to: *mut u8, n, carried: *mut Line, ends: (bool, bool)| {
+                // What is less than a line, and all of its column, has none to itself.
+                if around && (n * sizes.1 >= LINE || ends != (true, true)) {
+                    self.run_around(from, to, n, carried, ends)
+                } else {
+                    cast(from, to, n)
+                }
+            };
+            let done = match self.scattered {
+                _ if matrices.pairs => transpose::cast_scattered(&scattered, sizes, cast),
+                Some(transpose) => transpose::put_scattered(&scattered, sizes, transpose, around, put),
+                None => None,
+            };
+            done.unwrap_or_else(|| scattered.each(sizes, &mut |from, to| self.caster.run(from, to, 1)))
         }
     }
 
@@ -497,7 +524,7 @@ const SMALL: i64 = 1024;
 
 /// Bytes of a matrix of the source up to which it is cast together with others: larger ones have long enough rows by
 /// themselves.
-const BATCH_TO: usize = 4 << 10;
+const BATCH_TO: usize = 32 << 10;
 
 /// What is read of a row of a large matrix before its next row, or what that is cast to, in bytes: of less,
 /// the rows' starts would be much of it.

@@ -2,11 +2,13 @@
 
 #[cfg(target_arch = "x86_64")]
 mod pairs;
+mod put;
 #[cfg(target_arch = "x86_64")]
 mod windows;
 
 use std::mem::MaybeUninit;
 
+pub use self::put::put_scattered;
 use super::super::fuse::{MOST, Matrices, NO_REACH, Reach, Reaches, Rows};
 use super::super::stream::Memory;
 use super::super::walk::{PerAxis, Places};
@@ -293,27 +295,76 @@ pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -
     [pairs, Some(&of_size[way]), Some(&of_size[11])]
 }
 
-/// The matrices that are best for a cast between elements of some bytes whose result is written around the caches; others, and
-/// other casts, where the job has none of those: what widens has more to write than to read, which memory likes in longer
-/// pieces than a pair of lines.
-pub fn reach_of_casts((from, to): (usize, usize)) -> Reaches {
+/// The matrices that are best for a cast between elements of some bytes, whose result is written around the caches or not;
+/// others where the job has none of those. What widens gets no pairs of lines: it has more to write than to read, which memory
+/// likes in longer pieces.
+pub fn reach_of_casts((from, to): (usize, usize), streams: bool) -> Reaches {
+    let place = |size: usize| size.trailing_zeros() as usize;
+    let of_sizes = CASTS.get(place(from)).and_then(|all| all.get(place(to)));
+    let blocks = of_sizes.map(|all| &all[usize::from(streams)]);
     #[cfg(target_arch = "x86_64")]
-    if from >= to && Isa::get() == Isa::Avx512 && Memory::is_zen5() && is_x86_feature_detected!("avx512vbmi")
+    if streams
+        && from >= to
+        && Isa::get() == Isa::Avx512
+        && Memory::is_zen5()
+        && is_x86_feature_detected!("avx512vbmi")
     {
-        return reach_of_pairs(to);
+        return [reach_of_pairs(to), blocks, None];
     }
-    _ = (from, to);
-    NO_REACH
+    [blocks, None, None]
 }
 
 /// Where columns get pairs of lines.
 #[cfg(target_arch = "x86_64")]
-fn reach_of_pairs(size: usize) -> Reaches {
-    [REACHES.get(size.trailing_zeros() as usize).map(|all| &all[4]), None, None]
+fn reach_of_pairs(size: usize) -> Option<&'static Reach> {
+    REACHES.get(size.trailing_zeros() as usize).map(|all| &all[4])
 }
 
 /// By the size of elements: 1, 2, 4, 8 and 16 bytes.
 static REACHES: [[Reach; 12]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+
+/// Those of [`put`] by the sizes of elements of the source and of the destination: through the caches, and around them.
+static CASTS: [[[Reach; 2]; 5]; 5] = {
+    let mut all = [[[reach_of_puts(1, 1, false), reach_of_puts(1, 1, true)]; 5]; 5];
+    let mut place = 1;
+    while place < 25 {
+        let (from, to) = (1 << (place / 5), 1 << (place % 5));
+        all[place / 5][place % 5] = [reach_of_puts(from, to, false), reach_of_puts(from, to, true)];
+        place += 1;
+    }
+    all
+};
+
+/// Rows that make long pieces of the result, and as many columns as the caches hold of those. A matrix by itself has its own
+/// ways, unless it is long and narrow and written around the caches.
+const fn reach_of_puts(from: usize, to: usize, streams: bool) -> Reach {
+    let (piece, least, most, block) =
+        if streams { (2048, 256, 512, 256 << 10) } else { (1024, 64, 256, 48 << 10) };
+    let rows = match piece / to {
+        rows if rows < least => least,
+        rows if rows > most => most,
+        rows => rows,
+    };
+    let columns = block / (rows * from);
+    Reach {
+        rows,
+        columns: if columns < 256 { columns } else { 256 },
+        least_rows: if streams { 32 } else { 64 },
+        alone_rows: 512,
+        side: if streams { 4 } else { 8 },
+        lane: 16 / from,
+        alone: if streams { 16 } else { usize::MAX },
+        rows_first: true,
+        long: 256,
+        spread: 0,
+        across: false,
+        least_columns: 1,
+        steps: 1,
+        fuses_columns: true,
+        pairs: false,
+        around: streams,
+    }
+}
 
 /// Those that go straight to the destination, and those that are written around the caches, as they are read or in long
 /// runs that are asked for before; then those of [`Memory::Near`], the second for [`pairs`], the third in blocks that are
@@ -328,6 +379,7 @@ const fn reaches(size: usize) -> [Reach; 12] {
         rows,
         columns,
         least_rows: 1,
+        alone_rows: 1,
         side: 1,
         lane: 16 / size,
         alone,
@@ -348,6 +400,7 @@ const fn reaches(size: usize) -> [Reach; 12] {
         rows,
         columns,
         least_rows,
+        alone_rows: least_rows,
         side,
         lane: 16 / size,
         alone: side,
@@ -383,6 +436,7 @@ const fn reaches(size: usize) -> [Reach; 12] {
         rows: PAIRS.0 / size,
         columns: columns / size,
         least_rows: LEAST_PAIRS.0 / size,
+        alone_rows: LEAST_PAIRS.0 / size,
         least_columns: if cfg!(test) { 1 } else { LEAST_PAIRS.1 / size },
         steps: LINE / size,
         // Of narrow elements short axes are no faster so.
@@ -698,6 +752,16 @@ fn by_itself(address: *const u8) -> *const u8 {
     address
 }
 
+/// Where so many columns start that are so many bytes apart.
+fn starts(room: &mut [MaybeUninit<isize>; MOST], count: usize, pitch: usize) -> &[isize] {
+    let starts = &mut room[..count];
+    starts.iter_mut().zip(0..).for_each(|(start, index)| {
+        start.write(index * pitch as isize);
+    });
+    // SAFETY: all of them have just been written.
+    unsafe { &*(&raw const *starts as *const [isize]) }
+}
+
 /// A way by a buffer.
 struct Staged<'a> {
     stage: Stage,
@@ -719,12 +783,7 @@ impl<'a> Staged<'a> {
     ) -> Option<Staged<'a>> {
         let stage = Stage::take()?;
         let pitch = bytes.next_multiple_of(LINE) + LINE;
-        let columns = &mut columns[..count.min((STAGE - LINE) / pitch)];
-        columns.iter_mut().zip(0..).for_each(|(column, index)| {
-            column.write(index * pitch as isize);
-        });
-        // SAFETY: all of them have just been written.
-        let columns = unsafe { &*(&raw const *columns as *const [isize]) };
+        let columns = starts(columns, count.min((STAGE - LINE) / pitch), pitch);
         Some(Staged { stage, columns, pitch, streams })
     }
 
@@ -1778,6 +1837,32 @@ mod tests {
         }
     }
 
+    /// The same by way of a buffer: columns that follow one another and do not, fewer than there is room for and more, in blocks of
+    /// rows of which the last one is shorter.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn casts_by_way_of_a_buffer() {
+        let mut random = Random(7);
+        let cases: &[(&[i64], &[usize])] = &[
+            (&[37, 5], &[1, 0]),
+            (&[700, 41], &[1, 0]),
+            (&[20, 300], &[1, 0]),
+            (&[3, 130, 70], &[0, 2, 1]),
+            (&[50, 11, 13], &[2, 1, 0]),
+            (&[37, 18, 5, 17], &[3, 2, 1, 0]),
+            (&[5, 131, 13, 8], &[3, 0, 1, 2]),
+            (&[7, 16, 9, 3], &[2, 3, 1, 0]),
+            (&[2, 3, 4, 5, 6], &[4, 1, 3, 0, 2]),
+        ];
+        for (from, to) in [(1, 1), (1, 4), (1, 8), (2, 2), (4, 1), (4, 2), (4, 4), (8, 2), (4, 8), (16, 4)] {
+            for (shape, order) in if *FEW { &cases[3..6] } else { cases } {
+                for around in [false, true] {
+                    cast(&mut random, (from, to), shape, order, Casts::Put { around });
+                }
+            }
+        }
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     enum Casts {
@@ -1785,6 +1870,10 @@ mod tests {
         OneByOne,
         /// By pairs until a value is lost.
         Lossy,
+        /// By way of a buffer, through the caches or around them.
+        Put {
+            around: bool,
+        },
     }
 
     /// Casts a dense source to a dense destination whose axes are in another order.
@@ -1835,12 +1924,13 @@ mod tests {
         };
         let near = order.iter().position(|axis| axis + 1 == shape.len()).unwrap();
         let places = (axes.len() - 1, near);
-        let kept = each_matrix(
-            &axes,
-            places,
-            reach_of_pairs(to)[0].unwrap(),
-            (0, shift as i64),
-            &mut |from_at, to_at, matrices, _| {
+        let reach = match how {
+            Casts::Put { around } => &CASTS[from.ilog2() as usize][to.ilog2() as usize][usize::from(around)],
+            _ => reach_of_pairs(to).unwrap(),
+        };
+        let reach = &Reach { least_rows: 1, alone_rows: 1, side: 1, alone: 1, long: 1 << 20, ..*reach };
+        let kept =
+            each_matrix(&axes, places, reach, (0, shift as i64), &mut |from_at, to_at, matrices, _| {
                 // SAFETY: the matrices are parts of the two.
                 unsafe {
                     let (source, destination) =
@@ -1850,11 +1940,17 @@ mod tests {
                         Casts::OneByOne => {
                             scattered.each((from, to), &mut |value, result| run(value, result, 1))
                         }
+                        Casts::Put { around } => {
+                            let end = matrices.end.map(|(end, dense)| (first.offset(end as isize), dense));
+                            let scattered = Scattered { end, far: around, ..scattered };
+                            let transpose = for_size(Isa::get(), from).unwrap();
+                            let put = |value: *const u8, result: *mut u8, n, _, _| run(value, result, n);
+                            put_scattered(&scattered, (from, to), transpose, around, put).unwrap()
+                        }
                         _ => cast_scattered(&scattered, (from, to), run).unwrap(),
                     }
                 }
-            },
-        );
+            });
         let which = format!("{how:?}, {from} to {to} bytes, {shape:?}, {order:?}, {shift}, {most}");
         assert_eq!(kept, Some(!is_lost), "{which}");
         assert!(is_lost || destination == expected, "{which}");
