@@ -346,23 +346,17 @@ const fn reach_of_puts(from: usize, to: usize, streams: bool) -> Reach {
         rows => rows,
     };
     let columns = block / (rows * from);
+    let [_, staged, ..] = reaches(from);
     Reach {
         rows,
         columns: if columns < 256 { columns } else { 256 },
         least_rows: if streams { 32 } else { 64 },
         alone_rows: 512,
         side: if streams { 4 } else { 8 },
-        lane: 16 / from,
         alone: if streams { 16 } else { usize::MAX },
-        rows_first: true,
         long: 256,
-        spread: 0,
-        across: false,
-        least_columns: 1,
-        steps: 1,
-        fuses_columns: true,
-        pairs: false,
         around: streams,
+        ..staged
     }
 }
 
