@@ -282,7 +282,7 @@ pub unsafe fn run(order: Order, axes: &[Axis], start: (i64, i64), kernel: &impl 
         }
     };
     // Asked for as the piece before is done.
-    let runs = Some(Runs::of(axes, &blocks, size)).filter(|runs| kernel.goes_around() && runs.are_apart());
+    let runs = kernel.goes_around().then(|| Runs::of(axes, &blocks, size)).filter(Runs::are_apart);
     let mut piece = Piece::new();
     let kept = each_at(&coarse, start, &mut |from, to, at| {
         let Some(runs) = &runs else {

@@ -317,7 +317,7 @@ impl Kernel for CastKernel {
                     let at = self.sides.source.wrapping_offset((from.0 + ahead) as isize);
                     stream::prefetch_bytes(at, read as isize);
                 }
-                if is_run && self.streams && written >= 512 && !stream::through() {
+                if is_run && self.streams && written >= AROUND && !stream::through() {
                     let source = self.sides.source.wrapping_offset(from.0 as isize);
                     let to = self.sides.destination.wrapping_offset(to.0 as isize);
                     let carried = &mut { stream::NOTHING };
@@ -510,6 +510,8 @@ impl Kernel for CastKernel {
 const BATCH_ELEMENTS: (usize, usize) = (16, 128);
 /// Bytes of rows, of the larger side, that are better one than each by itself.
 const AS_ONE: usize = 768;
+/// Bytes of rows of the result that are written around the caches one by one, though they share the lines at their ends.
+const AROUND: usize = 512;
 /// Bytes from a short row to those that are asked for.
 const SHORT_AHEAD: usize = 8 << 10;
 /// Elements of a row below which pieces are better: in the caches, and where it is written around them.

@@ -323,7 +323,7 @@ fn reach_of_pairs(size: usize) -> Option<&'static Reach> {
 /// By the size of elements: 1, 2, 4, 8 and 16 bytes.
 static REACHES: [[Reach; 12]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
 
-/// Those of [`put`] by the sizes of elements of the source and of the destination: through the caches, and around them.
+/// Those of [`put_scattered`] by the sizes of elements of the source and of the destination: through the caches, and around them.
 static CASTS: [[[Reach; 2]; 5]; 5] = {
     let mut all = [[[reach_of_puts(1, 1, false), reach_of_puts(1, 1, true)]; 5]; 5];
     let mut place = 1;
