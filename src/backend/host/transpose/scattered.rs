@@ -1,6 +1,8 @@
 //! Transposes of matrices whose rows are anywhere in the source, and columns anywhere in the destination.
 
 #[cfg(target_arch = "x86_64")]
+mod oblongs;
+#[cfg(target_arch = "x86_64")]
 mod pairs;
 mod put;
 #[cfg(target_arch = "x86_64")]
@@ -8,6 +10,8 @@ mod windows;
 
 use std::mem::MaybeUninit;
 
+#[cfg(target_arch = "x86_64")]
+pub use self::oblongs::Wide;
 pub use self::put::put_scattered;
 use super::super::fuse::{MOST, Matrices, NO_REACH, Reach, Reaches, Rows};
 use super::super::stream::Memory;
@@ -197,6 +201,18 @@ unsafe fn half_lines_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut 
     unsafe { block.transpose::<x86::Avx2>(places, SIZE > 1) }
 }
 
+/// Both vectors, by [`oblongs`].
+///
+/// # Safety
+/// As [`avx512`], of what [`Block::likes_oblongs`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline(never)]
+unsafe fn oblong_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
+    // SAFETY: the caller's.
+    unsafe { block.oblongs::<x86::Avx512>(places) }
+}
+
 /// # Safety
 /// As [`avx512`].
 #[cfg(target_arch = "x86_64")]
@@ -209,7 +225,9 @@ unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Plac
             Memory::Near => block.fits_half_lines(),
             _ => false,
         };
-        if likes_half_lines {
+        if block.likes_oblongs(places.destination) {
+            oblong_block::<SIZE>(block, places)
+        } else if likes_half_lines {
             half_lines_block::<SIZE>(block, places)
         } else {
             // Strips read lines four times, which the first cache must hold meanwhile.

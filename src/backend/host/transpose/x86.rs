@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::scattered::Wide;
 use super::{LINE, Lane, Matrix, Table, Vector, asks_first, cover, prefetch_first, prefetch_second};
 use crate::backend::host::copy::x86::pick;
 use crate::backend::host::stream::PAIR;
@@ -335,6 +336,23 @@ impl Vector for Avx512 {
             }
         }
         true
+    }
+}
+
+impl Wide for Avx512 {
+    #[inline(always)]
+    unsafe fn from_halves(low: Avx2, high: Avx2) -> Self {
+        // SAFETY: the caller has AVX-512.
+        unsafe { Avx512(_mm512_inserti64x4(_mm512_castsi256_si512(low.0), high.0, 1)) }
+    }
+
+    #[inline(always)]
+    unsafe fn exchange_halves(self, other: Self) -> (Self, Self) {
+        // SAFETY: the caller has AVX-512.
+        unsafe {
+            let first = _mm512_shuffle_i32x4(self.0, other.0, 0x88);
+            (Avx512(first), Avx512(_mm512_shuffle_i32x4(self.0, other.0, 0xdd)))
+        }
     }
 }
 
