@@ -201,6 +201,19 @@ unsafe fn half_lines_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut 
     unsafe { block.transpose::<x86::Avx2>(places, SIZE > 1) }
 }
 
+/// # Safety
+/// As [`avx512`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline(never)]
+unsafe fn whole_lines_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
+    // Strips read lines four times, which the first cache must hold meanwhile.
+    let strips =
+        SIZE == 1 && block.from != From::Asked && Memory::get() == Memory::Near && !clash(block.rows);
+    // SAFETY: the caller's.
+    unsafe { block.transpose::<x86::Avx512>(places, !strips) }
+}
+
 /// Both vectors, by [`oblongs`].
 ///
 /// # Safety
@@ -211,6 +224,18 @@ unsafe fn half_lines_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut 
 unsafe fn oblong_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
     // SAFETY: the caller's.
     unsafe { block.oblongs::<x86::Avx512>(places) }
+}
+
+/// Single bytes, by [`oblongs`].
+///
+/// # Safety
+/// As [`avx512`], of what [`Block::likes_rows_by_two`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[inline(never)]
+unsafe fn rows_by_two_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
+    // SAFETY: the caller's.
+    unsafe { block.rows_by_two::<x86::Avx512>(places) }
 }
 
 /// # Safety
@@ -227,13 +252,12 @@ unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Plac
         };
         if block.likes_oblongs(places.destination) {
             oblong_block::<SIZE>(block, places)
+        } else if SIZE == 1 && block.likes_rows_by_two() {
+            rows_by_two_block::<SIZE>(block, places)
         } else if likes_half_lines {
             half_lines_block::<SIZE>(block, places)
         } else {
-            // Strips read lines four times, which the first cache must hold meanwhile.
-            let strips =
-                SIZE == 1 && block.from != From::Asked && Memory::get() == Memory::Near && !clash(block.rows);
-            block.transpose::<x86::Avx512>(places, !strips)
+            whole_lines_block::<SIZE>(block, places)
         }
     }
 }
@@ -1079,14 +1103,12 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
         let (height, width) = (self.rows.len(), self.columns.len());
         // What is read beyond a lane of each row.
         let more = 16 * (V::LANES as isize - 1);
-        let is_whole = source.wrapping_offset(more) <= self.whole;
         let mut row = 0;
         // SAFETY: the caller's; the last piece ends where rows do.
         unsafe {
             while row < height {
                 row = row.min(height - side);
-                let ends = || self.rows[row..row + side].iter().map(|row| source.wrapping_offset(row + more));
-                if is_whole || ends().all(|end| end <= self.last) {
+                if self.is_read_on(source, row, side, more) {
                     self.square_beside::<V>(source, to, (row, 0), (0, width), || ());
                 } else {
                     self.strips::<V>(source, to, row, 0);
@@ -1094,6 +1116,14 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
                 row += side;
             }
         }
+    }
+
+    /// Whether so much more than a lane may be read from where some rows start, in a matrix that starts there.
+    #[inline(always)]
+    fn is_read_on(&self, source: *const u8, row: usize, count: usize, more: isize) -> bool {
+        // All of them, for that is faster than to stop at one.
+        let highest = || self.rows[row..row + count].iter().fold(isize::MIN, |a, b| a.max(*b));
+        source.wrapping_offset(more) <= self.whole || source.wrapping_offset(highest() + more) <= self.last
     }
 
     /// Transposes columns as many as a lane has elements, and the last few in one that overlaps.

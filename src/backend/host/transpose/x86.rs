@@ -354,6 +354,12 @@ impl Wide for Avx512 {
             (Avx512(first), Avx512(_mm512_shuffle_i32x4(self.0, other.0, 0xdd)))
         }
     }
+
+    #[inline(always)]
+    unsafe fn half(self) -> Avx2 {
+        // SAFETY: the caller has AVX-512.
+        unsafe { Avx2(_mm512_castsi512_si256(self.0)) }
+    }
 }
 
 /// Where each piece of as many vectors as there are channels comes from, one vector after another joining those before,

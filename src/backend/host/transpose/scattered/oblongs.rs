@@ -12,6 +12,8 @@ pub trait Wide: Vector {
     unsafe fn from_halves(low: Self::Half, high: Self::Half) -> Self;
     /// The first lane of each half of the two, and the second one.
     unsafe fn exchange_halves(self, other: Self) -> (Self, Self);
+    /// The first half.
+    unsafe fn half(self) -> Self::Half;
 }
 
 impl<const SIZE: usize> Block<'_, SIZE> {
@@ -141,6 +143,67 @@ impl<const SIZE: usize> Block<'_, SIZE> {
         }
     }
 
+    /// Whether two rows are best read into one vector: of single bytes as many columns as a lane of each leaves some of, and
+    /// two leave none, where what is around them may be read.
+    #[inline(always)]
+    pub fn likes_rows_by_two(&self) -> bool {
+        let (height, width) = (self.rows.len(), self.columns.len());
+        let is_between = Self::LANE < width && width < Self::WIDE;
+        let is_near = self.from == From::Caches && !self.whole.is_null();
+        is_between && height >= Self::WIDE && is_near && Memory::is_zen5()
+    }
+
+    /// Transposes columns that are fewer than half a vector has elements, in each of the matrices.
+    ///
+    /// # Safety
+    /// As [`super::ScatteredFn`], of what [`Block::likes_rows_by_two`].
+    #[inline(always)]
+    pub unsafe fn rows_by_two<V: Wide>(&self, places: &mut Places) {
+        let height = self.rows.len();
+        loop {
+            let (source, to) = (places.source, places.destination);
+            let mut row = 0;
+            while row < height {
+                row = row.min(height - Self::WIDE);
+                // SAFETY: the caller's; the last piece ends where rows do.
+                unsafe {
+                    if self.is_read_on(source, row, Self::WIDE, 16) {
+                        self.two_rows_each::<V>(source, to, row);
+                    } else {
+                        self.strips::<V::Half>(source, to, row, 0);
+                    }
+                }
+                row += Self::WIDE;
+            }
+            if !places.advance() {
+                return;
+            }
+        }
+    }
+
+    /// The same of as many rows as half a vector has elements.
+    ///
+    /// # Safety
+    /// They are within the matrix, and as many bytes as half a vector has are readable from where each starts.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn two_rows_each<V: Wide>(&self, source: *const u8, to: *mut u8, row: usize) {
+        let (n, width) = (Self::LANE, self.columns.len());
+        // SAFETY: rows stay below 2 * n, columns below theirs.
+        unsafe {
+            // Else what others read of them, too, is read before, and kept in memory.
+            let rows = by_itself(self.rows.as_ptr().add(row).cast()).cast();
+            let vectors = Self::half_of_oblong::<V>(by_itself(source), rows);
+            let to = to.add(row * SIZE);
+            sixteen!(INDEX => if INDEX < n {
+                let (left, right) = vectors[INDEX].exchange_halves(vectors[INDEX]);
+                left.half().store(to.offset(self.column(INDEX)));
+                if n + INDEX < width {
+                    right.half().store(to.offset(self.column(n + INDEX)));
+                }
+            });
+        }
+    }
+
     /// Transposes one, whose column is at `from` in the first row, but writes only columns from `first` on (`EDGE`).
     ///
     /// # Safety
@@ -201,47 +264,55 @@ mod tests {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     unsafe fn oblongs<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
         // SAFETY: the caller's.
-        unsafe { block.oblongs::<Avx512>(places) }
+        unsafe {
+            match SIZE {
+                1 => block.rows_by_two::<Avx512>(places),
+                _ => block.oblongs::<Avx512>(places),
+            }
+        }
     }
 
-    /// Rows and columns of every number about those of tiles, in no order, with something between them; one row ends where
-    /// nothing may be read.
-    fn of_size<const SIZE: usize>() {
+    /// Rows and columns in no order, with something between them, of which one ends where nothing may be read: the same as one
+    /// by one.
+    fn check<const SIZE: usize>(height: usize, width: usize) {
         const BETWEEN: usize = 3;
+        // In steps of a prime that does not divide how many there are.
+        let places = |count: usize, bytes: usize| -> Vec<isize> {
+            let is_prime = |by: &usize| (2..*by).all(|divisor| !by.is_multiple_of(divisor));
+            let by = (7..).find(|by| is_prime(by) && !count.is_multiple_of(*by)).unwrap();
+            (0..count).map(|line| (line * by % count * (bytes + BETWEEN)) as isize).collect()
+        };
+        let (rows, columns) = (places(height, width * SIZE), places(width, height * SIZE));
+        let bytes = |lines: usize, each: usize| (lines - 1) * (each * SIZE + BETWEEN) + each * SIZE;
+        let mut guarded = Guarded::new(bytes(height, width));
+        let source = guarded.bytes();
+        let all = source.len();
+        let source = &mut source[all - bytes(height, width)..];
+        source.iter_mut().zip(0..).for_each(|(byte, at)| *byte = (at * 7 + at / 250) as u8);
+        let last = source.as_ptr_range().end.wrapping_sub(16);
+        let mut results = [const { Vec::new() }; 2];
+        for (result, by_tiles) in results.iter_mut().zip([false, true]) {
+            result.resize(bytes(width, height), 0xa5u8);
+            let block = Block::<SIZE> { last, ..Block::asked(&rows, &columns) };
+            let (mut at, to) = (PerAxis::new(), result.as_mut_ptr());
+            // SAFETY: places() put rows and columns within the two.
+            unsafe {
+                match by_tiles {
+                    true => oblongs(&block, &mut Places::new(&[], source.as_ptr(), to, &mut at)),
+                    false => block.one_by_one(source.as_ptr(), to),
+                }
+            }
+        }
+        assert!(results[0] == results[1], "{SIZE} bytes, {height} x {width}");
+    }
+
+    /// Every number about those of tiles, and of what is done at a time.
+    fn of_size<const SIZE: usize>() {
         let (high, wide) = (64 / SIZE, 32 / SIZE);
         let heights = (high..=2 * high + 1).chain([STRIPS.0 + high + 1, 2 * STRIPS.0 + wide - 1, 300]);
         for height in heights.step_by(if *FEW { 7 } else { 1 }) {
             for width in (wide..=2 * wide + 1).chain([STRIPS.1 + 3, 2 * STRIPS.1 + wide + 1]) {
-                // In steps of a prime that does not divide how many there are.
-                let places = |count: usize, bytes: usize| -> Vec<isize> {
-                    let by = (7..)
-                        .step_by(2)
-                        .find(|by| !count.is_multiple_of(*by) && (2..*by).all(|d| by % d != 0));
-                    let step = bytes + BETWEEN;
-                    (0..count).map(|line| (line * by.unwrap() % count * step) as isize).collect()
-                };
-                let (rows, columns) = (places(height, width * SIZE), places(width, height * SIZE));
-                let bytes = |lines: usize, each: usize| (lines - 1) * (each * SIZE + BETWEEN) + each * SIZE;
-                let mut guarded = Guarded::new(bytes(height, width));
-                let source = guarded.bytes();
-                let all = source.len();
-                let source = &mut source[all - bytes(height, width)..];
-                source.iter_mut().zip(0..).for_each(|(byte, at)| *byte = (at * 7 + at / 250) as u8);
-                let mut results = [const { Vec::new() }; 2];
-                for (result, by_tiles) in results.iter_mut().zip([false, true]) {
-                    result.resize(bytes(width, height), 0xa5u8);
-                    let block = Block::<SIZE>::asked(&rows, &columns);
-                    let mut at = PerAxis::new();
-                    let to = result.as_mut_ptr();
-                    // SAFETY: places() put rows and columns within the two.
-                    unsafe {
-                        match by_tiles {
-                            true => oblongs(&block, &mut Places::new(&[], source.as_ptr(), to, &mut at)),
-                            false => block.one_by_one(source.as_ptr(), to),
-                        }
-                    }
-                }
-                assert!(results[0] == results[1], "{SIZE} bytes, {height} x {width}");
+                check::<SIZE>(height, width);
             }
         }
     }
@@ -253,6 +324,15 @@ mod tests {
             of_size::<4>();
             of_size::<8>();
             of_size::<16>();
+        }
+    }
+
+    #[test]
+    fn columns_of_two_rows_each() {
+        if Isa::Avx512.is_there() {
+            for height in (32..=100).step_by(if *FEW { 17 } else { 1 }) {
+                (17..32).for_each(|width| check::<1>(height, width));
+            }
         }
     }
 }
