@@ -235,7 +235,7 @@ impl Kernel for Move {
         Move::new(Sides { destination, ..self.sides }, self.size, 0, 1)
     }
 
-    fn through(&self, axes: &[Axis], _limit: u32) -> Option<Move> {
+    fn through(&self, axes: &[Axis]) -> Option<Move> {
         let row = axes.last()?;
         let is_copy = self.how == How::Streamed && (row.source, row.destination) == self.steps();
         let is_long = axes.len() == 1 || row.extent * self.size as i64 >= SHORT_ROW as i64;

@@ -40,7 +40,7 @@ pub unsafe fn run(
     let (bytes, written) = (times(steps.0.max(steps.1)), times(steps.1));
     let in_order = axes.last().is_some_and(|inner| (inner.source, inner.destination) == steps);
     let plain = in_order && steps.0 == steps.1;
-    let through = kernel.through(axes, limit);
+    let through = kernel.through(axes);
     let held = if through.is_some() { stream::held(read(axes), written) } else { 0 };
     let awake = AWAKE[usize::from(!in_order)];
     if bytes < awake || limit == 1 && held == 0 {

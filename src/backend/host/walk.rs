@@ -40,8 +40,8 @@ pub trait Kernel: Sync + Sized {
     fn elsewhere(&self, destination: *mut u8) -> Self;
 
     /// The same kernel through the caches, if that is better of what they hold of such a job, though all of it is too
-    /// large for them. At most `limit` threads do it (0: any number).
-    fn through(&self, _axes: &[Axis], _limit: u32) -> Option<Self> {
+    /// large for them.
+    fn through(&self, _axes: &[Axis]) -> Option<Self> {
         None
     }
 

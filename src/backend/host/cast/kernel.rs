@@ -11,7 +11,6 @@ use crate::backend::host::pieces;
 use crate::backend::host::prepared::MOST_AXES;
 use crate::backend::host::shuffle::{self, Shuffle};
 use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, Memory};
-use crate::backend::host::threads;
 use crate::backend::host::transpose::{
     self, Ahead, Batch, Block, How, Matrix, Scattered, ScatteredFn, Stage, TransposeFn, lines_each,
 };
@@ -268,15 +267,14 @@ impl Kernel for CastKernel {
         CastKernel::new(sides, self.caster, (0, 1), (self.from_bits, self.to_bits))
     }
 
-    fn through(&self, axes: &[Axis], limit: u32) -> Option<CastKernel> {
+    fn through(&self, axes: &[Axis]) -> Option<CastKernel> {
         let inner = axes.last().filter(|_| self.streams)?;
         let (source_size, destination_size) = self.caster.sizes();
         let row = inner.extent.saturating_mul(destination_size as i64);
         let is_row = inner.destination == destination_size as i64 && row >= LONG_ROW as i64;
-        // Wider elements take longer to be put together than memory takes. On Zen 5 one thread writes single bytes around the
-        // caches as fast as memory takes them, and several do no more.
-        let gains = || !Memory::is_zen5() || limit != 1 && threads::available() > 1;
-        let are_near = source_size == 1 && (1..=4).contains(&inner.source) && gains();
+        // Wider elements take longer to be put together than memory takes. On Zen 5 single bytes lose more where others have
+        // had the third cache meanwhile than they gain where nobody has.
+        let are_near = source_size == 1 && (1..=4).contains(&inner.source) && !Memory::is_zen5();
         (is_row && (are_near || inner.source == source_size as i64))
             .then(|| self.elsewhere(self.sides.destination))
     }
