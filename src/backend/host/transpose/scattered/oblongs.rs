@@ -1,11 +1,17 @@
 //! Tiles of as many rows as a vector of four lanes has elements, and half as many columns: fewer shuffles than squares of
-//! either side, all of them in registers, and whole vectors where columns start anywhere within lines. On Zen 5 a vector that
+//! either side, which registers hold but for single bytes, and whole vectors where columns start anywhere within lines. On Zen 5 a vector that
 //! crosses into another line takes as long to store as four that do not, however long it is.
+
+use std::hint::black_box;
+use std::mem::MaybeUninit;
 
 use super::super::super::stream::{LINE, Memory};
 use super::super::super::walk::Places;
 use super::super::{STRIPS, Vector, part_of, sixteen, turn};
 use super::{Block, From, by_itself};
+
+/// Single bytes of a block that the second cache holds with its result.
+const NEAR: usize = 64 << 10;
 
 /// A vector of four lanes.
 pub trait Wide: Vector {
@@ -24,13 +30,16 @@ impl<const SIZE: usize> Block<'_, SIZE> {
     const WIDE: usize = Self::HIGH / 2;
 
     /// Whether it is best done so, in matrices that start there. Not where a column's halves of lines are never in two, but
-    /// its whole ones are: those are stored faster, unless an element is a lane. Nor of single bytes, which are more vectors
-    /// than there are registers; and what comes from memory only of two bytes.
+    /// its whole ones are: those are stored faster, unless an element is a lane. Single bytes are more vectors than there are
+    /// registers: only of wide blocks that are near. What comes from memory gains nothing but of two bytes.
     #[inline(always)]
     pub fn likes_oblongs(&self, to: *const u8) -> bool {
         let (height, width) = (self.rows.len(), self.columns.len());
-        if SIZE == 1 || height < Self::HIGH || width < Self::WIDE || !Memory::is_zen5() {
+        if height < Self::HIGH || width < Self::WIDE || !Memory::is_zen5() {
             return false;
+        }
+        if SIZE == 1 {
+            return self.from == From::Caches && width >= 2 * Self::WIDE && height * width <= NEAR;
         }
         let places = to as isize | self.columns[1] | self.columns[width - 1];
         match self.from {
@@ -222,10 +231,18 @@ impl<const SIZE: usize> Block<'_, SIZE> {
             let from = by_itself(from);
             let rows = self.rows.as_ptr().add(row);
             let low = Self::half_of_oblong::<V>(from, rows);
+            let mut kept = [const { MaybeUninit::uninit() }; 16];
+            for index in 0..n {
+                kept[index].write(low[index]);
+            }
+            if SIZE == 1 {
+                // In memory: as many more are all registers.
+                black_box(&mut kept);
+            }
             let high = Self::half_of_oblong::<V>(from, rows.add(2 * n));
             let to = to.add(row * SIZE);
             sixteen!(INDEX => if INDEX < n {
-                let (left, right) = low[INDEX].exchange_halves(high[INDEX]);
+                let (left, right) = kept[INDEX].assume_init().exchange_halves(high[INDEX]);
                 if !EDGE || (first..n).contains(&INDEX) {
                     left.store(to.offset(self.column(column + INDEX)));
                 }
@@ -265,9 +282,9 @@ mod tests {
     unsafe fn oblongs<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
         // SAFETY: the caller's.
         unsafe {
-            match SIZE {
-                1 => block.rows_by_two::<Avx512>(places),
-                _ => block.oblongs::<Avx512>(places),
+            match block.columns.len() < 32 / SIZE {
+                true => block.rows_by_two::<Avx512>(places),
+                false => block.oblongs::<Avx512>(places),
             }
         }
     }
@@ -320,6 +337,7 @@ mod tests {
     #[test]
     fn rows_and_columns_that_are_left() {
         if Isa::Avx512.is_there() {
+            of_size::<1>();
             of_size::<2>();
             of_size::<4>();
             of_size::<8>();
