@@ -1,6 +1,6 @@
 //! Tiles of as many rows as a vector of four lanes has elements, and half as many columns: fewer shuffles than squares of
-//! either side, which registers hold but for single bytes, and whole vectors where columns start anywhere within lines. On Zen 5 a vector that
-//! crosses into another line takes as long to store as four that do not, however long it is.
+//! either side, which registers hold but for single bytes, and whole vectors where columns start anywhere within lines. On
+//! Zen 5 a vector that crosses into another line takes as long to store as four that do not, however long it is.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
