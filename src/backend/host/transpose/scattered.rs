@@ -226,16 +226,16 @@ unsafe fn oblong_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Plac
     unsafe { block.oblongs::<x86::Avx512>(places) }
 }
 
-/// Single bytes, by [`oblongs`].
+/// The same of fewer columns.
 ///
 /// # Safety
-/// As [`avx512`], of what [`Block::likes_rows_by_two`].
+/// As [`avx512`], of what [`Block::likes_narrow_oblongs`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline(never)]
-unsafe fn rows_by_two_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
+unsafe fn narrow_oblong_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
     // SAFETY: the caller's.
-    unsafe { block.rows_by_two::<x86::Avx512>(places) }
+    unsafe { block.narrow_oblongs::<x86::Avx512>(places) }
 }
 
 /// # Safety
@@ -252,8 +252,8 @@ unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Plac
         };
         if block.likes_oblongs(places.destination) {
             oblong_block::<SIZE>(block, places)
-        } else if SIZE == 1 && block.likes_rows_by_two() {
-            rows_by_two_block::<SIZE>(block, places)
+        } else if block.likes_narrow_oblongs() {
+            narrow_oblong_block::<SIZE>(block, places)
         } else if likes_half_lines {
             half_lines_block::<SIZE>(block, places)
         } else {

@@ -134,7 +134,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
             while column + Self::WIDE <= width {
                 let from = source.add(column * SIZE);
                 if ALL {
-                    self.oblong::<V, false>(from, to, (row, column), 0);
+                    self.oblong::<V, false>(from, to, (row, column), (0, Self::WIDE));
                 } else {
                     self.square::<V::Half>(from, to, row, column);
                 }
@@ -146,43 +146,48 @@ impl<const SIZE: usize> Block<'_, SIZE> {
                 0 => {}
                 left if left <= Self::LANE && ALL => self.strips::<V>(source, to, row, column),
                 left if left <= Self::LANE => self.strips::<V::Half>(source, to, row, column),
-                _ if ALL => self.oblong::<V, true>(from, to, (row, start), first),
+                _ if ALL => self.oblong::<V, true>(from, to, (row, start), (first, Self::WIDE)),
                 _ => self.square_beside::<V::Half>(from, to, (row, start), (first, Self::WIDE), || ()),
             }
         }
     }
 
-    /// Whether two rows are best read into one vector: of single bytes as many columns as a lane of each leaves some of, and
-    /// two leave none, where what is around them may be read.
+    /// Whether it is best done so though it has fewer columns than a tile, but more than a lane: where what is around them may be
+    /// read.
     #[inline(always)]
-    pub fn likes_rows_by_two(&self) -> bool {
+    pub fn likes_narrow_oblongs(&self) -> bool {
         let (height, width) = (self.rows.len(), self.columns.len());
         let is_between = Self::LANE < width && width < Self::WIDE;
+        let is_high = height >= if SIZE == 1 { Self::WIDE } else { Self::HIGH };
         let is_near = self.from == From::Caches && !self.whole.is_null();
-        is_between && height >= Self::WIDE && is_near && Memory::is_zen5()
+        is_between && is_high && is_near && Memory::is_zen5()
     }
 
-    /// Transposes columns that are fewer than half a vector has elements, in each of the matrices.
+    /// Transposes columns that are fewer than a tile has, in each of the matrices: single bytes two rows to a vector, for a tile
+    /// is more vectors than there are registers.
     ///
     /// # Safety
-    /// As [`super::ScatteredFn`], of what [`Block::likes_rows_by_two`].
+    /// As [`super::ScatteredFn`], of what [`Block::likes_narrow_oblongs`].
     #[inline(always)]
-    pub unsafe fn rows_by_two<V: Wide>(&self, places: &mut Places) {
-        let height = self.rows.len();
+    pub unsafe fn narrow_oblongs<V: Wide>(&self, places: &mut Places) {
+        let (height, width) = (self.rows.len(), self.columns.len());
         loop {
             let (source, to) = (places.source, places.destination);
             let mut row = 0;
             while row < height {
-                row = row.min(height - Self::WIDE);
+                let is_tall = SIZE > 1 && height - row > Self::WIDE && height >= Self::HIGH;
+                let rows = if is_tall { Self::HIGH } else { Self::WIDE };
+                row = row.min(height - rows);
                 // SAFETY: the caller's; the last piece ends where rows do.
                 unsafe {
-                    if self.is_read_on(source, row, Self::WIDE, 16) {
-                        self.two_rows_each::<V>(source, to, row);
-                    } else {
-                        self.strips::<V::Half>(source, to, row, 0);
+                    match self.is_read_on(source, row, rows, 16) {
+                        true if is_tall => self.oblong::<V, true>(source, to, (row, 0), (0, width)),
+                        true => self.two_rows_each::<V>(source, to, row),
+                        false if is_tall => self.strips::<V>(source, to, row, 0),
+                        false => self.strips::<V::Half>(source, to, row, 0),
                     }
                 }
-                row += Self::WIDE;
+                row += rows;
             }
             if !places.advance() {
                 return;
@@ -213,7 +218,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
         }
     }
 
-    /// Transposes one, whose column is at `from` in the first row, but writes only columns from `first` on (`EDGE`).
+    /// Transposes one, whose column is at `from` in the first row, but writes only some of its columns (`EDGE`).
     ///
     /// # Safety
     /// It is within the matrix, from (row, column) on.
@@ -223,7 +228,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
         from: *const u8,
         to: *mut u8,
         (row, column): (usize, usize),
-        first: usize,
+        (first, end): (usize, usize),
     ) {
         let n = Self::LANE;
         // SAFETY: rows stay below 4 * n, columns below 2 * n.
@@ -243,10 +248,10 @@ impl<const SIZE: usize> Block<'_, SIZE> {
             let to = to.add(row * SIZE);
             sixteen!(INDEX => if INDEX < n {
                 let (left, right) = kept[INDEX].assume_init().exchange_halves(high[INDEX]);
-                if !EDGE || (first..n).contains(&INDEX) {
+                if !EDGE || (first..end).contains(&INDEX) {
                     left.store(to.offset(self.column(column + INDEX)));
                 }
-                if !EDGE || (first..2 * n).contains(&(n + INDEX)) {
+                if !EDGE || (first..end).contains(&(n + INDEX)) {
                     right.store(to.offset(self.column(column + n + INDEX)));
                 }
             });
@@ -283,7 +288,7 @@ mod tests {
         // SAFETY: the caller's.
         unsafe {
             match block.columns.len() < 32 / SIZE {
-                true => block.rows_by_two::<Avx512>(places),
+                true => block.narrow_oblongs::<Avx512>(places),
                 false => block.oblongs::<Avx512>(places),
             }
         }
@@ -345,12 +350,22 @@ mod tests {
         }
     }
 
+    /// Every number of columns between those of a lane and of a tile.
+    fn narrow_of_size<const SIZE: usize>() {
+        let (high, wide, lane) = (64 / SIZE, 32 / SIZE, 16 / SIZE);
+        let least = if SIZE == 1 { wide } else { high };
+        for height in (least..=3 * high + 1).step_by(if *FEW { 7 } else { 1 }) {
+            (lane + 1..wide).for_each(|width| check::<SIZE>(height, width));
+        }
+    }
+
     #[test]
-    fn columns_of_two_rows_each() {
+    fn fewer_columns() {
         if Isa::Avx512.is_there() {
-            for height in (32..=100).step_by(if *FEW { 17 } else { 1 }) {
-                (17..32).for_each(|width| check::<1>(height, width));
-            }
+            narrow_of_size::<1>();
+            narrow_of_size::<2>();
+            narrow_of_size::<4>();
+            narrow_of_size::<8>();
         }
     }
 }
