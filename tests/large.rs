@@ -987,6 +987,34 @@ fn that_share_sets_of_the_caches() {
     permute_all(&CASES, 16);
 }
 
+/// Blocks in the caches with rows and columns about as many as tiles of vectors have, whole and cut from wider tensors: fewer
+/// columns than a tile has but more than a lane, whole tiles, and what is left of either; results that start anywhere, with
+/// columns that start at halves of lines and do not.
+#[test]
+#[cfg(not(miri))]
+fn by_tiles() {
+    type Case = (&'static [i64], &'static [i64], &'static [usize]);
+    const CASES: [Case; 16] = [
+        (&[15, 16, 17], &[15, 16, 17], &[2, 1, 0]),
+        (&[15, 16, 31], &[15, 16, 33], &[2, 1, 0]),
+        (&[9, 40, 11, 23], &[9, 40, 11, 23], &[3, 1, 2, 0]),
+        (&[8, 13, 19, 11], &[8, 13, 19, 11], &[1, 3, 2, 0]),
+        (&[8, 13, 19, 9], &[8, 13, 20, 10], &[1, 3, 2, 0]),
+        (&[7, 8, 9, 7, 15], &[7, 8, 9, 7, 15], &[2, 0, 4, 1, 3]),
+        (&[4, 5, 6, 4, 5, 7], &[4, 5, 6, 4, 5, 7], &[3, 0, 5, 2, 4, 1]),
+        (&[17, 21, 30, 5], &[17, 21, 30, 6], &[3, 1, 0, 2]),
+        (&[22, 23, 11, 3], &[22, 23, 11, 3], &[3, 1, 0, 2]),
+        (&[9, 25, 4, 6], &[9, 25, 4, 6], &[1, 0, 3, 2]),
+        (&[16, 20, 24], &[16, 20, 24], &[2, 1, 0]),
+        (&[4, 5, 6, 4], &[4, 5, 6, 4], &[3, 2, 1, 0]),
+        (&[15, 16, 17, 16], &[15, 16, 17, 16], &[3, 2, 1, 0]),
+        (&[8, 9, 10, 8, 11], &[8, 9, 10, 9, 12], &[4, 3, 2, 1, 0]),
+        (&[26, 27, 28, 27], &[26, 27, 28, 27], &[3, 2, 1, 0]),
+        (&[31, 32, 33], &[31, 33, 35], &[2, 1, 0]),
+    ];
+    permute_parts(&CASES, 47);
+}
+
 /// Parts of wider tensors, whose short rows are followed by what is not theirs: by little, by pages, and by nothing.
 #[test]
 #[cfg(not(miri))]
@@ -1141,6 +1169,7 @@ fn every_instruction_set() {
         "streamed_casts",
         "streamed_casts_of_axes",
         "of_short_axes",
+        "by_tiles",
         "that_share_sets_of_the_caches",
         "parts_of_wider_ones",
         "steps_of_short_axes",

@@ -11,7 +11,7 @@ use super::super::{STRIPS, Vector, part_of, sixteen, turn};
 use super::{Block, From, by_itself};
 
 /// Single bytes of a block that the second cache holds with its result.
-const NEAR: usize = 64 << 10;
+const IN_SECOND: usize = 64 << 10;
 
 /// A vector of four lanes.
 pub trait Wide: Vector {
@@ -39,7 +39,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
             return false;
         }
         if SIZE == 1 {
-            return self.from == From::Caches && width >= 2 * Self::WIDE && height * width <= NEAR;
+            return self.from == From::Caches && width >= 2 * Self::WIDE && height * width <= IN_SECOND;
         }
         let places = to as isize | self.columns[1] | self.columns[width - 1];
         match self.from {
