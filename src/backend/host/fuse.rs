@@ -6,6 +6,7 @@
 
 use std::mem::MaybeUninit;
 
+use super::stream::Memory;
 use super::transpose::{CLASH, CLASHING_ROW, PAGE};
 use super::walk::{PerAxis, each_at};
 use crate::layout::Axis;
@@ -260,6 +261,14 @@ pub struct Reach {
 pub type Reaches = [Option<&'static Reach>; 3];
 pub const NO_REACH: Reaches = [None; 3];
 
+/// Whether an axis that both may have makes rows that fill the tiles of Zen 5's vectors, which are high and half as wide,
+/// where there are fewer, though columns are fewer still. Of single bytes a tile may be as wide as a lane.
+fn fill_tiles(rows: &Lines<'_>, columns: &Lines<'_>, reach: &Reach) -> bool {
+    let lane = reach.lane;
+    let is_wide = columns.len >= 2 * lane || lane == 16 && columns.len == lane;
+    rows.len < 4 * lane && is_wide && !reach.rows_first && Memory::is_zen5()
+}
+
 /// Visits the matrices of a job, whose axes `inner` and `near` are those that are innermost in the
 /// destination and in the source, and the others by falling step in the destination: where the first of some
 /// that are alike starts on both sides, all of them, and whether there are no others. None: the job's are not what is
@@ -296,7 +305,8 @@ pub fn each_matrix(
         // An axis may be both: what is short has it, or rows that are part of a lane, for those take longer to write than
         // columns to read.
         let are_part = rows.len < reach.lane && 2 * rows.len != reach.lane && rows.len <= 2 * columns.len;
-        let is_short = rows.len <= columns.len || are_part;
+        let is_short =
+            rows.len <= columns.len || are_part || row == column && fill_tiles(&rows, &columns, reach);
         if is_free(row) && (reach.rows_first || is_short || !is_free(column)) {
             taken |= 1 << row;
             rows.take(row, &axes[row], axes[row].source, most_rows, 1);
