@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 
 use super::stream::Memory;
-use super::transpose::{CLASH, CLASHING_ROW, PAGE};
+use super::transpose::{CLASH, CLASHING_ROW, PAGE, clash};
 use super::walk::{PerAxis, each_at};
 use crate::layout::Axis;
 
@@ -171,6 +171,8 @@ pub struct Matrices<'a> {
     pub rows: Rows<'a>,
     /// Where columns start in the destination, from the first.
     pub columns: &'a [isize],
+    /// Whether these push each other out of the first cache ([`clash`]).
+    pub clash: bool,
     /// Blocks of columns side by side, as many steps from each other, and how many columns the last one has.
     pub across: Axis,
     pub last: usize,
@@ -359,6 +361,7 @@ pub fn each_matrix(
     let matrices = Matrices {
         rows,
         columns: columns_of_one,
+        clash: clash(columns_of_one),
         across,
         last,
         outer: &outer,
@@ -379,7 +382,8 @@ pub fn each_matrix(
             let (from, to) = (from + done, to + index * across.destination);
             let across = Axis { extent: 1, ..across };
             let last = columns.len();
-            visit(from, to, &Matrices { columns, across, last, outer: &[], next, ..matrices }, false)
+            let clash = clash(columns);
+            visit(from, to, &Matrices { columns, clash, across, last, outer: &[], next, ..matrices }, false)
         })
     }))
 }

@@ -18,7 +18,7 @@ mod x86;
 use std::mem::MaybeUninit;
 
 pub use self::scattered::{
-    Scattered, ScatteredFn, cast_scattered, for_size as scattered_for_size, put_scattered, reach,
+    Scattered, ScatteredFn, cast_scattered, clash, for_size as scattered_for_size, put_scattered, reach,
     reach_of_casts,
 };
 pub use self::stage::{STAGE, Stage};

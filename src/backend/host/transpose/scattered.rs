@@ -245,7 +245,7 @@ unsafe fn narrow_oblong_block<const SIZE: usize>(block: &Block<SIZE>, places: &m
 unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Places) {
     // SAFETY: the caller's; AVX2 is there where AVX-512 is.
     unsafe {
-        let likes_half_lines = match Memory::get() {
+        let likes_half_lines = || match Memory::get() {
             Memory::Deep => block.likes_half_lines(places.destination),
             Memory::Near => block.fits_half_lines(),
             _ => false,
@@ -254,7 +254,7 @@ unsafe fn avx512_block<const SIZE: usize>(block: &Block<SIZE>, places: &mut Plac
             oblong_block::<SIZE>(block, places)
         } else if block.likes_narrow_oblongs() {
             narrow_oblong_block::<SIZE>(block, places)
-        } else if likes_half_lines {
+        } else if likes_half_lines() {
             half_lines_block::<SIZE>(block, places)
         } else {
             whole_lines_block::<SIZE>(block, places)
@@ -505,8 +505,8 @@ unsafe fn scattered<const SIZE: usize>(
     let mut at = PerAxis::new();
     // Vectors that are lines write each at once, if it is in a cache by then. On Zen 5 reading it back takes longer.
     let fits = || !far && knows_sets() && has_room(columns, rows.offsets.len() * SIZE);
-    let is_crowded = || clash(columns) && !fits();
-    let clashes = (far || !lines) && is_crowded() || Memory::is_zen5() && crowd(columns);
+    let is_crowded = || (far || !lines) && !fits() || Memory::is_zen5() && crowd(columns);
+    let clashes = matrices.clash && is_crowded();
     let clashes = clashes || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
     if !streams && !clashes {
         let from = if far { From::Memory } else { From::Caches };
@@ -533,7 +533,7 @@ unsafe fn scattered<const SIZE: usize>(
 
 /// Whether lines that start there push each other out of the first cache.
 #[inline(always)]
-fn clash(lines: &[isize]) -> bool {
+pub fn clash(lines: &[isize]) -> bool {
     lines.len() > 8 && lines[1..=8].iter().filter(|line| *line % CLASHING == 0).count() > FEW_CLASH
 }
 
@@ -1799,6 +1799,7 @@ mod tests {
                     let matrices = Matrices {
                         rows,
                         columns: &columns,
+                        clash: clash(&columns),
                         across: Axis { extent: 1, ..Axis::default() },
                         last: width,
                         outer: &[],

@@ -66,6 +66,7 @@ pub unsafe fn put_scattered(
                 let block = Matrices {
                     rows: Rows { offsets, blocks: 1, next: 0, last: offsets.len() },
                     columns: &starts[..last],
+                    clash: clash(&starts[..last]),
                     across,
                     last,
                     outer: &[],
