@@ -12,6 +12,7 @@ use super::float::{self, Bf16, F16, SMALL, finite_f32, finite_f64, round_to_odd}
 use super::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use super::stream::Memory;
+use super::transpose::LoadFn;
 use crate::backend::job::Cast;
 use crate::dtype::Scalar;
 
@@ -619,6 +620,9 @@ pub struct Caster {
     same_part: bool,
     /// The index of a complex source's parts, for comparing with 0.
     part: usize,
+    /// Its types, unless it saturates or is exact.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    types: Option<(Scalar, Scalar)>,
     to_bool: bool,
     exact: bool,
 }
@@ -653,6 +657,7 @@ impl Caster {
             to_complex: to.complex_part().map(|_| compiled.pair[usize::from(size(to) == 16)]),
             same_part: from_real == to_real,
             part: source,
+            types: (!saturate && !exact).then_some((from, to)),
             to_bool: to == Scalar::Bool,
             exact,
         }
@@ -661,6 +666,15 @@ impl Caster {
     /// Bytes of an element of the source and of the destination. A code of a small format has a byte.
     pub fn sizes(&self) -> (usize, usize) {
         (self.source_size, self.destination_size)
+    }
+
+    /// The transpose that casts so as it loads, which has AVX-512's instructions. None: there is none.
+    pub fn as_loaded(&self) -> Option<LoadFn> {
+        #[cfg(target_arch = "x86_64")]
+        let load = self.types.and_then(|(from, to)| x86::loads::between(from, to));
+        #[cfg(not(target_arch = "x86_64"))]
+        let load = None;
+        load
     }
 
     /// Whether it needs no buffers: both types are real, and of more than 8 bits or integers.

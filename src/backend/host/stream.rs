@@ -57,9 +57,13 @@ pub fn pays(bytes: usize) -> bool {
 /// The same of a job that reads so many bytes and writes so many, on so many threads at most (0: as many as the process may
 /// run on): one has less of the caches than several. What is read takes them from what is written.
 pub fn pays_for((read, written): (usize, usize), threads: u32) -> bool {
-    let is_alone = || threads == 1 || super::threads::available() == 1;
     let is_some = cfg!(target_arch = "x86_64") && (read.saturating_add(written)) / 2 >= STREAM_ALONE_FROM;
-    pays(read.max(written)) || is_some && Memory::get() == Memory::Other && is_alone()
+    pays(read.max(written)) || is_some && Memory::get() == Memory::Other && is_alone(threads)
+}
+
+/// Whether a job on so many threads at most (0: as many as the process may run on) has one.
+pub fn is_alone(threads: u32) -> bool {
+    threads == 1 || super::threads::available() == 1
 }
 
 /// How much of a result for which that pays is better written through the caches nonetheless: what the third one holds

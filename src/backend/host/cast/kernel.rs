@@ -12,7 +12,8 @@ use crate::backend::host::prepared::MOST_AXES;
 use crate::backend::host::shuffle::{self, Shuffle};
 use crate::backend::host::stream::{self, Buffer, LARGEST, LINE, LONG_ROW, Line, Memory};
 use crate::backend::host::transpose::{
-    self, Ahead, Batch, Block, How, Matrix, Scattered, ScatteredFn, Stage, TransposeFn, lines_each,
+    self, Ahead, Batch, Block, How, LoadFn, Matrix, Scattered, ScatteredFn, Stage, TransposeFn, clash,
+    lines_each,
 };
 use crate::backend::host::walk::Kernel;
 use crate::layout::Axis;
@@ -31,8 +32,9 @@ pub struct CastKernel {
     transpose: Option<(TransposeFn, TransposeFn)>,
     /// For elements of the source.
     scattered: Option<ScatteredFn>,
-    /// Whether the result is written around the caches.
+    /// Whether the result is written around the caches, and by one thread.
     streams: bool,
+    is_alone: bool,
     /// Whether a transposed one is read in long runs, and what comes next of it is asked for as something is written.
     runs: bool,
 }
@@ -63,6 +65,7 @@ impl CastKernel {
             from_bits,
             to_bits,
             streams,
+            is_alone: streams && stream::is_alone(threads),
             runs: streams && (Memory::get() != Memory::Near || destination_size != source_size),
         }
     }
@@ -212,6 +215,14 @@ impl CastKernel {
         let is_short = written <= stream::crossed::MOST as usize;
         let are_many = written * count >= stream::crossed::AS_ONE_FROM;
         self.streams && !stream::through() && Memory::joins_rows() && is_long && is_short && are_many
+    }
+
+    /// What transposes matrices whose columns get pairs of lines, and casts as it loads. Not where rows share sets of the first
+    /// cache, unless one thread does it: of those a line is read each time, which others push out of it meanwhile.
+    fn as_loaded(&self, matrices: &Matrices) -> Option<LoadFn> {
+        let is_wide = matrices.columns.len() >= LINE / self.caster.sizes().1;
+        let pays = is_wide && (self.is_alone || !clash(matrices.rows.offsets));
+        self.caster.as_loaded().filter(|_| pays)
     }
 
     /// Casts what is put together at a time of a batch, each of so many elements.
@@ -421,7 +432,10 @@ impl Kernel for CastKernel {
                 }
             };
             let done = match self.scattered {
-                _ if matrices.pairs => transpose::cast_scattered(&scattered, sizes, cast),
+                _ if matrices.pairs => match self.as_loaded(matrices) {
+                    Some(load) => load(&scattered).then_some(true),
+                    None => transpose::cast_scattered(&scattered, sizes, cast),
+                },
                 Some(transpose) => transpose::put_scattered(&scattered, sizes, transpose, around, put),
                 None => None,
             };

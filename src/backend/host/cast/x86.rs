@@ -2,6 +2,7 @@
 //! neither flush subnormals nor look at the rounding mode, whatever the control register says.
 
 mod integers;
+pub(super) mod loads;
 
 use std::arch::asm;
 use std::arch::x86_64::*;

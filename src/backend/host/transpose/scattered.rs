@@ -12,6 +12,8 @@ use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
 pub use self::oblongs::Wide;
+#[cfg(target_arch = "x86_64")]
+pub use self::pairs::load_by_pairs;
 pub use self::put::put_scattered;
 use super::super::fuse::{MOST, Matrices, NO_REACH, Reach, Reaches, Rows};
 use super::super::stream::Memory;
@@ -76,6 +78,13 @@ impl Scattered<'_> {
 /// Every element of the matrices is readable in the source and writable in the destination. For a stream,
 /// a block but the last fills a line, and is no longer than what [`reach`] leads to.
 pub type ScatteredFn = unsafe fn(&Scattered, How);
+
+/// One of matrices around the caches, at least as wide as a vector, whose elements are cast as they are loaded. False: there is no
+/// buffer.
+///
+/// # Safety
+/// As [`ScatteredFn`].
+pub type LoadFn = unsafe fn(&Scattered) -> bool;
 
 /// The transpose for elements of a size: 1, 2, 4, 8 or 16 bytes.
 pub fn for_size(isa: Isa, size: usize) -> Option<ScatteredFn> {
@@ -892,6 +901,24 @@ enum From {
     Asked,
 }
 
+/// How vectors of elements are loaded.
+pub trait Load<V> {
+    /// # Safety
+    /// As many elements are readable there; the processor has the vector's instructions.
+    unsafe fn load(from: *const u8) -> V;
+}
+
+/// As they are.
+struct AsIs;
+
+impl<V: Vector> Load<V> for AsIs {
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> V {
+        // SAFETY: the caller's.
+        unsafe { V::load(from) }
+    }
+}
+
 /// Does the tiles of a block in each of the matrices, and returns.
 macro_rules! each {
     ($block:ident, $places:ident, $tiles:ident[$($argument:tt)*]) => {
@@ -1071,7 +1098,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             if V::LANES == 2 && width - first > lane {
                 let column = width - side;
                 let from = source.add(column * SIZE);
-                self.square_beside::<V>(from, to, (row, column), (first - column, side), || ());
+                self.square_beside::<V, AsIs>(from, to, (row, column), (first - column, side), || ());
             } else {
                 self.strips::<V>(source, to, row, first);
             }
@@ -1109,7 +1136,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             while row < height {
                 row = row.min(height - side);
                 if self.is_read_on(source, row, side, more) {
-                    self.square_beside::<V>(source, to, (row, 0), (0, width), || ());
+                    self.square_beside::<V, AsIs>(source, to, (row, 0), (0, width), || ());
                 } else {
                     self.strips::<V>(source, to, row, 0);
                 }
@@ -1398,15 +1425,16 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn square<V: Vector>(&self, from: *const u8, to: *mut u8, row: usize, column: usize) {
         // SAFETY: the caller's.
-        unsafe { self.square_beside::<V>(from, to, (row, column), (0, 16 / SIZE * V::LANES), || ()) }
+        unsafe { self.square_beside::<V, AsIs>(from, to, (row, column), (0, 16 / SIZE * V::LANES), || ()) }
     }
 
-    /// The same of some of its columns, and something else after each lane's vectors of it have been transposed.
+    /// The same of some of its columns, of vectors that are loaded in some way, and something else after each lane's vectors of
+    /// it have been transposed.
     ///
     /// # Safety
     /// As [`Block::square`]; of the other columns it is enough that they are readable.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    unsafe fn square_beside<V: Vector>(
+    unsafe fn square_beside<V: Vector, L: Load<V>>(
         &self,
         from: *const u8,
         to: *mut u8,
@@ -1421,7 +1449,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
             let rows = self.rows.as_ptr().add(row);
             let mut tile = [[MaybeUninit::<V>::uninit(); 16]; 4];
             for lane in 0..V::LANES {
-                let vectors = sixteen!(INDEX => V::load(from.offset(*rows.add(lane * n + INDEX % n))));
+                let vectors = sixteen!(INDEX => L::load(from.offset(*rows.add(lane * n + INDEX % n))));
                 let vectors = turn::<V, SIZE>(vectors);
                 for index in 0..n {
                     tile[lane][index].write(vectors[index]);
@@ -1864,7 +1892,7 @@ mod tests {
         {
             let (pair, side) = (128 / to as i64, 64 / to as i64);
             let mut check = |shape: &[i64], order: &[usize]| {
-                for how in [Casts::ByPairs, Casts::OneByOne, Casts::Lossy] {
+                for how in [Casts::ByPairs, Casts::AsLoaded, Casts::OneByOne, Casts::Lossy] {
                     cast(&mut random, (from, to), shape, order, how);
                 }
             };
@@ -1910,6 +1938,8 @@ mod tests {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     enum Casts {
         ByPairs,
+        /// By pairs, and as they are loaded, where a matrix is wide enough.
+        AsLoaded,
         OneByOne,
         /// By pairs until a value is lost.
         Lossy,
@@ -1917,6 +1947,32 @@ mod tests {
         Put {
             around: bool,
         },
+    }
+
+    /// The cast of these tests.
+    #[cfg(target_arch = "x86_64")]
+    fn least(value: &[u8], result: &mut [u8]) {
+        result.fill(value[0].wrapping_add(1));
+        result[result.len() - 1] = value[value.len() - 1];
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    struct Least<const FROM: usize, const TO: usize>;
+
+    #[cfg(target_arch = "x86_64")]
+    impl<const FROM: usize, const TO: usize> Load<x86::Avx512> for Least<FROM, TO> {
+        unsafe fn load(from: *const u8) -> x86::Avx512 {
+            let mut results = [0; LINE];
+            // SAFETY: the caller's.
+            unsafe {
+                let values = std::slice::from_raw_parts(from, LINE / TO * FROM);
+                values
+                    .chunks(FROM)
+                    .zip(results.chunks_mut(TO))
+                    .for_each(|(value, result)| least(value, result));
+                x86::Avx512::load(results.as_ptr())
+            }
+        }
     }
 
     /// Casts a dense source to a dense destination whose axes are in another order.
@@ -1940,14 +1996,10 @@ mod tests {
         source.iter_mut().for_each(|byte| *byte = random.below(256) as u8);
         const AROUND: usize = 128;
         let shift = random.below(AROUND);
-        let one = |value: &[u8], result: &mut [u8]| {
-            result.fill(value[0].wrapping_add(1));
-            result[to - 1] = value[from - 1];
-        };
         let mut expected = vec![0xa5; count * to + 2 * AROUND];
         each(&axes, (0, shift as i64), &mut |at, place| {
             let (at, place) = (at as usize, place as usize);
-            one(&source[at..at + from], &mut expected[place..place + to]);
+            least(&source[at..at + from], &mut expected[place..place + to]);
             true
         });
         let mut destination = vec![0xa5u8; expected.len()];
@@ -1960,7 +2012,7 @@ mod tests {
                 (std::slice::from_raw_parts(value, n * from), std::slice::from_raw_parts_mut(result, n * to))
             };
             for (value, result) in values.chunks(from).zip(results.chunks_mut(to)) {
-                one(value, result);
+                least(value, result);
             }
             read.set(read.get() + n);
             read.get() <= most
@@ -1980,6 +2032,21 @@ mod tests {
                         (first.offset(from_at as isize), place.offset(to_at as isize));
                     let scattered = Scattered { source, destination, matrices, end: None, far: true };
                     match how {
+                        Casts::AsLoaded if matrices.columns.len() >= LINE / to => {
+                            let load = match (from, to) {
+                                (1, _) => load_by_pairs::<Least<1, 1>, 1, 1>,
+                                (2, _) => load_by_pairs::<Least<2, 2>, 2, 2>,
+                                (4, 1) => load_by_pairs::<Least<4, 1>, 4, 1>,
+                                (4, 2) => load_by_pairs::<Least<4, 2>, 4, 2>,
+                                (4, _) => load_by_pairs::<Least<4, 4>, 4, 4>,
+                                (8, 1) => load_by_pairs::<Least<8, 1>, 8, 1>,
+                                (8, 4) => load_by_pairs::<Least<8, 4>, 8, 4>,
+                                (8, _) => load_by_pairs::<Least<8, 8>, 8, 8>,
+                                (_, 8) => load_by_pairs::<Least<16, 8>, 16, 8>,
+                                _ => load_by_pairs::<Least<16, 16>, 16, 16>,
+                            };
+                            load(&scattered)
+                        }
                         Casts::OneByOne => {
                             scattered.each((from, to), &mut |value, result| run(value, result, 1))
                         }

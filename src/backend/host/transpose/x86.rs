@@ -230,7 +230,7 @@ impl Vector for Avx2 {
 
 /// AVX-512 with BW, DQ and VL.
 #[derive(Clone, Copy)]
-pub struct Avx512(__m512i);
+pub struct Avx512(pub __m512i);
 
 impl Vector for Avx512 {
     const LANES: usize = 4;

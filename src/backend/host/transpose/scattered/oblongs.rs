@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use super::super::super::stream::{LINE, Memory};
 use super::super::super::walk::Places;
 use super::super::{STRIPS, Vector, part_of, sixteen, turn};
-use super::{Block, From, by_itself};
+use super::{AsIs, Block, From, by_itself};
 
 /// Single bytes of a block that the second cache holds with its result.
 const IN_SECOND: usize = 64 << 10;
@@ -147,7 +147,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
                 left if left <= Self::LANE && ALL => self.strips::<V>(source, to, row, column),
                 left if left <= Self::LANE => self.strips::<V::Half>(source, to, row, column),
                 _ if ALL => self.oblong::<V, true>(from, to, (row, start), (first, Self::WIDE)),
-                _ => self.square_beside::<V::Half>(from, to, (row, start), (first, Self::WIDE), || ()),
+                _ => self.square_beside::<V::Half, AsIs>(from, to, (row, start), (first, Self::WIDE), || ()),
             }
         }
     }

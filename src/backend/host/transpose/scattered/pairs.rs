@@ -2,7 +2,7 @@
 //! fastest, where it is read meanwhile. As few rows are transposed as that takes ([`windows`]), strip by strip, and each strip
 //! is written while the next one is transposed, for memory has nothing to do while a processor only shuffles.
 
-use super::windows::{AsIs, Cast, Feed, Windows};
+use super::windows::{Asked, Cast, Feed, Windows};
 use super::*;
 use crate::backend::host::stream::{PAIR, write_pairs_around};
 
@@ -21,9 +21,24 @@ const PITCH: usize = 2 * PAIR + LINE;
 pub unsafe fn by_pairs<const SIZE: usize>(scattered: &Scattered, transpose: BlockFn<SIZE>) -> bool {
     let Some(stage) = Stage::take() else { return false };
     let mut at = PerAxis::new();
-    let feed = AsIs::<SIZE>::new(scattered, &mut at);
+    let feed = Asked::<SIZE, SIZE>::new(scattered, &mut at);
     // SAFETY: the caller's.
-    unsafe { write(scattered, transpose, feed, &stage) }
+    unsafe { write::<AsIs, SIZE, SIZE>(scattered, transpose, feed, &stage) }
+}
+
+/// The same of what is cast as it is loaded, of which there are as many columns as a vector has elements at least.
+///
+/// # Safety
+/// As [`by_pairs`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+pub unsafe fn load_by_pairs<L: Load<x86::Avx512>, const FROM: usize, const SIZE: usize>(
+    scattered: &Scattered,
+) -> bool {
+    let Some(stage) = Stage::take() else { return false };
+    let mut at = PerAxis::new();
+    let feed = Asked::<SIZE, FROM>::new(scattered, &mut at);
+    // SAFETY: the caller's.
+    unsafe { write::<L, FROM, SIZE>(scattered, avx512_block::<SIZE>, feed, &stage) }
 }
 
 /// The same of what is cast before it is transposed, from elements of so many bytes, no fewer. None: there is no buffer;
@@ -41,7 +56,7 @@ pub unsafe fn cast_by_pairs<const SIZE: usize>(
     let mut at = [PerAxis::new(), PerAxis::new()];
     let mut feed = Cast::<_, SIZE>::new(scattered, &mut at, cast, &casts);
     // SAFETY: the caller's.
-    unsafe { Some(feed.end() && write(scattered, transpose, feed, &stage)) }
+    unsafe { Some(feed.end() && write::<AsIs, SIZE, SIZE>(scattered, transpose, feed, &stage)) }
 }
 
 /// Transposes what the feed brings, and writes it. False: a value was lost.
@@ -49,7 +64,7 @@ pub unsafe fn cast_by_pairs<const SIZE: usize>(
 /// # Safety
 /// As [`by_pairs`].
 #[inline(always)]
-unsafe fn write<const SIZE: usize>(
+unsafe fn write<L: Load<x86::Avx512>, const FROM: usize, const SIZE: usize>(
     scattered: &Scattered,
     transpose: BlockFn<SIZE>,
     mut feed: impl Feed,
@@ -86,7 +101,7 @@ unsafe fn write<const SIZE: usize>(
             for first in (0..columns.len()).step_by(side) {
                 // The last columns do, too.
                 let left = first.min(columns.len().saturating_sub(side));
-                let (from, into) = (window.wrapping_add(left * SIZE), staged(which));
+                let (from, into) = (window.wrapping_add(left * FROM), staged(which));
                 let block = Block::<SIZE>::asked(rows, starts);
                 // SAFETY: the caller's; the buffer has room for two strips, and for what waits of each column.
                 unsafe {
@@ -95,14 +110,14 @@ unsafe fn write<const SIZE: usize>(
                     } else if SIZE == 1 {
                         // Those of single bytes take so long that some columns are written between their steps.
                         for row in [0, side] {
-                            block.square_beside::<x86::Avx512>(from, into, (row, 0), (0, side), || {
+                            block.square_beside::<x86::Avx512, L>(from, into, (row, 0), (0, side), || {
                                 pending.write(side / 8, &mut feed)
                             });
                         }
                     } else {
-                        block.square::<x86::Avx512>(from, into, 0, 0);
+                        block.square_beside::<x86::Avx512, L>(from, into, (0, 0), (0, side), || ());
                         pending.write(side / 2, &mut feed);
-                        block.square::<x86::Avx512>(from, into, side, 0);
+                        block.square_beside::<x86::Avx512, L>(from, into, (side, 0), (0, side), || ());
                     }
                     pending.write(side, &mut feed);
                     pending = Pending {

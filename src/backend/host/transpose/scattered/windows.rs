@@ -117,8 +117,8 @@ pub trait Feed {
     unsafe fn end(&mut self) -> bool;
 }
 
-/// The source as it is.
-pub struct AsIs<'a, const SIZE: usize> {
+/// The source as it is, of whose elements each has so many bytes there.
+pub struct Asked<'a, const SIZE: usize, const FROM: usize> {
     windows: Windows<'a, SIZE>,
     /// Where the rows of two windows start, from where their matrix does, and which of them is transposed.
     rows: [(*const u8, [isize; PAIR]); 2],
@@ -128,13 +128,13 @@ pub struct AsIs<'a, const SIZE: usize> {
     asked: usize,
 }
 
-impl<'a, const SIZE: usize> AsIs<'a, SIZE> {
+impl<'a, const SIZE: usize, const FROM: usize> Asked<'a, SIZE, FROM> {
     pub fn new(scattered: &Scattered<'a>, at: &'a mut PerAxis<i64>) -> Self {
         let mut windows = Windows::new(scattered, at);
         let mut rows = [(scattered.source, [0; PAIR]); 2];
         windows.fill(&mut rows[0]);
-        let lines = Lines::new(scattered.matrices.columns.len() * SIZE);
-        AsIs { windows, rows, now: 1, lines, asked: 0 }
+        let lines = Lines::new(scattered.matrices.columns.len() * FROM);
+        Asked { windows, rows, now: 1, lines, asked: 0 }
     }
 
     #[inline(always)]
@@ -150,7 +150,7 @@ impl<'a, const SIZE: usize> AsIs<'a, SIZE> {
     }
 }
 
-impl<const SIZE: usize> Feed for AsIs<'_, SIZE> {
+impl<const SIZE: usize, const FROM: usize> Feed for Asked<'_, SIZE, FROM> {
     #[inline(always)]
     fn begin(&mut self) {
         self.now ^= 1;
@@ -165,7 +165,7 @@ impl<const SIZE: usize> Feed for AsIs<'_, SIZE> {
 
     #[inline(always)]
     unsafe fn column(&mut self) {
-        self.ask(PAIR / LINE);
+        self.ask(PAIR / SIZE * FROM / LINE);
     }
 
     #[inline(always)]
