@@ -507,6 +507,8 @@ macro_rules! with_formats {
         $macro! { [0 1 2 3 4 5 6 7 8 9 10] $($arguments)* }
     };
 }
+#[cfg(target_arch = "x86_64")]
+use with_formats;
 
 macro_rules! row_table {
     ([$($source:ident)*] $saturate:literal) => {

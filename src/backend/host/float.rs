@@ -206,8 +206,8 @@ impl Small {
 
     /// What a code stands for, exactly. Bits above a code of less than 8 do not matter.
     #[inline(always)]
-    pub fn widen(self, code: u8) -> f32 {
-        let code = u32::from(code);
+    pub const fn widen(self, code: u8) -> f32 {
+        let code = code as u32;
         let magnitude = code & (self.sign - 1);
         let shifted = magnitude << (23 - self.fraction);
         let rebias = (127 - self.bias) << 23;
@@ -255,8 +255,8 @@ pub fn round_e8m0<const SATURATE: bool>(value: f32) -> u8 {
 
 /// What a code of float8_e8m0fnu stands for.
 #[inline(always)]
-pub fn widen_e8m0(code: u8) -> f32 {
-    let normal = u32::from(code) << 23;
+pub const fn widen_e8m0(code: u8) -> f32 {
+    let normal = (code as u32) << 23;
     let bits = if code == 0 { 0x0040_0000 } else { normal };
     f32::from_bits(if code == 0xff { INFINITY | QUIET } else { bits })
 }

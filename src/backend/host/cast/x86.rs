@@ -8,9 +8,10 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::{
-    BLOCK, Bf16, Bool, Compiled, F16 as Half, Float, Memory, Narrow, ODD, Odd, Output, Real, SMALL,
-    each_range, row,
+    BLOCK, Bf16, Bool, Compiled, E8M0, F16 as Half, Float, Memory, Narrow, ODD, Odd, Output, Real, SMALL,
+    each_range, row, with_formats,
 };
+use crate::backend::host::float::widen_e8m0;
 use crate::dtype::Scalar;
 
 const U8: usize = Scalar::Uint8 as usize;
@@ -19,6 +20,12 @@ const BF16: usize = Scalar::Bfloat16 as usize;
 const F32: usize = Scalar::Float32 as usize;
 const F64: usize = Scalar::Float64 as usize;
 const I32: usize = Scalar::Int32 as usize;
+macro_rules! look_up_table {
+    ([$($format:literal)*]) => {
+        [$(look_up::<$format>),*]
+    };
+}
+
 /// Types by the names of their [`Scalar`].
 mod types {
     pub type Bool = super::Bool;
@@ -96,6 +103,7 @@ impl Compiled {
         compiled.rows[1][F64][BF16] = doubles_avx512::to_bf16::<true>;
         compiled.rows[0][F64][ODD] = doubles_avx512::to_odd;
         compiled.rows[1][F64][ODD] = doubles_avx512::to_odd;
+        compiled.decode = with_formats!(look_up_table);
         // Integers that are cut, which to memory take 1.1 to 1.6 times as long by vectors of 64 bytes.
         macro_rules! cut {
             ($($from:ident: $($to:ident)*;)*) => {
@@ -589,6 +597,93 @@ fn round_bits<const SATURATE: bool>(values: __m512) -> __m256i {
     _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, is_nan, nan))
 }
 
+/// What each code of a small format stands for: the upper half of a float32, whose lower half is 0. First the lower bytes of those,
+/// then the upper ones.
+const fn upper_halves_of<const FORMAT: usize>() -> [[u8; 256]; 2] {
+    let mut halves = [[0; 256]; 2];
+    let mut code = 0;
+    while code < 256 {
+        let value = match FORMAT {
+            E8M0 => widen_e8m0(code as u8),
+            _ => SMALL[FORMAT].widen(code as u8),
+        };
+        let [lowest, low, third, highest] = value.to_bits().to_le_bytes();
+        assert!(lowest == 0 && low == 0);
+        (halves[0][code], halves[1][code]) = (third, highest);
+        code += 1;
+    }
+    halves
+}
+
+/// Whether the upper half of the codes stands for what the lower one does with the other sign.
+const fn has_signs([lower, upper]: &[[u8; 256]; 2]) -> bool {
+    let mut code = 0;
+    while code < 128 {
+        let negative = code + 128;
+        if lower[code] != lower[negative] || upper[code] ^ 0x80 != upper[negative] {
+            return false;
+        }
+        code += 1;
+    }
+    true
+}
+
+/// What codes of a small format stand for, looked up 64 at a time.
+///
+/// # Safety
+/// The processor has AVX-512 with VBMI.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+unsafe fn look_up<const FORMAT: usize>(codes: &[u8], values: &mut [Float]) {
+    /// Elements of a vector of codes.
+    const SOME: usize = 64;
+    /// Of each float32 the third byte from the first vector, the highest one from the second.
+    const PLACES: [[u8; SOME]; 4] = {
+        let mut places = [[0; SOME]; 4];
+        let mut code = 0;
+        while code < SOME {
+            let of_sixteen = &mut places[code / 16];
+            (of_sixteen[code % 16 * 4 + 2], of_sixteen[code % 16 * 4 + 3]) =
+                (code as u8, (SOME + code) as u8);
+            code += 1;
+        }
+        places
+    };
+    const UPPER_HALVES: u64 = 0xcccc_cccc_cccc_cccc;
+    let tables = const { &upper_halves_of::<FORMAT>() };
+    let n = codes.len().min(values.len());
+    if n < SOME {
+        // SAFETY: the processor has AVX2 and F16C as well.
+        return unsafe { decode::<FORMAT>(codes, values) };
+    }
+    let (codes, values) = (codes.as_ptr(), values.as_mut_ptr());
+    // SAFETY: each quarter of a table is a vector, as are the places.
+    let load = |from: *const u8| unsafe { _mm512_loadu_si512(from.cast()) };
+    let tables =
+        tables.each_ref().map(|table| [0, 1, 2, 3].map(|quarter| load(table[quarter * SOME..].as_ptr())));
+    let places = PLACES.each_ref().map(|places| load(places.as_ptr()));
+    let signs = _mm512_set1_epi8(i8::MIN);
+    each_group::<SOME>(n, |index| {
+        // SAFETY: a group is within n.
+        unsafe {
+            let codes = load(codes.add(index));
+            let first = tables.map(|table| _mm512_permutex2var_epi8(table[0], codes, table[1]));
+            let [lower, upper] = if const { has_signs(&upper_halves_of::<FORMAT>()) } {
+                [first[0], _mm512_or_si512(first[1], _mm512_and_si512(codes, signs))]
+            } else {
+                let is_second = _mm512_movepi8_mask(codes);
+                [0, 1].map(|byte| {
+                    let second = _mm512_permutex2var_epi8(tables[byte][2], codes, tables[byte][3]);
+                    _mm512_mask_mov_epi8(first[byte], is_second, second)
+                })
+            };
+            for (sixteen, place) in places.into_iter().enumerate() {
+                let floats = _mm512_maskz_permutex2var_epi8(UPPER_HALVES, lower, place, upper);
+                _mm512_storeu_si512(values.add(index + 16 * sixteen).cast(), floats);
+            }
+        }
+    });
+}
+
 /// What codes of a small format stand for: each moved to where float16 has its sign, exponent and
 /// fraction, then widened, then multiplied by what the exponents' biases differ by.
 ///
@@ -648,6 +743,8 @@ fn halves<const FORMAT: usize>(codes: __m128i) -> __m256i {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use super::*;
     use crate::backend::host::isa::Isa;
 
@@ -730,6 +827,33 @@ mod tests {
         }
         check((F32, 4), (F16, 2), &beside);
         check((F32, 4), (U8, 1), &beside);
+    }
+
+    /// Every code of every small format, in rows of any length about those of vectors, with what is behind them.
+    #[test]
+    fn codes_as_elsewhere() {
+        let codes: Vec<u8> = (0..=u8::MAX).chain((0..=u8::MAX).rev()).cycle().take(700).collect();
+        let sets = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
+        for isa in sets.into_iter().filter(|isa| isa.is_there()) {
+            for (format, decode) in Compiled::get(isa).decode.iter().enumerate() {
+                for (first, n) in (0..200).map(|n| (n, n)).chain([(0, 512), (7, 693)]) {
+                    let mut values = [MaybeUninit::new([0xa5; 4]); 700];
+                    // SAFETY: the processor has the instructions.
+                    unsafe { decode(&codes[first..first + n], &mut values[..n]) };
+                    for (at, value) in values.iter().enumerate() {
+                        // SAFETY: all were written.
+                        let bits = u32::from_ne_bytes(unsafe { value.assume_init() });
+                        let code = codes[(first + at).min(699)];
+                        let expected = match format {
+                            _ if at >= n => 0xa5a5_a5a5,
+                            E8M0 => widen_e8m0(code).to_bits(),
+                            _ => SMALL[format].widen(code).to_bits(),
+                        };
+                        assert_eq!(bits, expected, "{isa:?}, format {format}, code {code:#x} of {n}");
+                    }
+                }
+            }
+        }
     }
 
     /// Numbers that float32, float16 and bfloat16 have, those halfway between two, and those beside either; with bits cut
