@@ -218,10 +218,12 @@ impl CastKernel {
     }
 
     /// What transposes matrices whose columns get pairs of lines, and casts as it loads. Not where rows share sets of the first
-    /// cache, unless one thread does it: of those a line is read each time, which others push out of it meanwhile.
+    /// cache, unless one thread does it, or it widens: of those a line is read each time, which others push out of it meanwhile.
     fn as_loaded(&self, matrices: &Matrices) -> Option<LoadFn> {
-        let is_wide = matrices.columns.len() >= LINE / self.caster.sizes().1;
-        let pays = is_wide && (self.is_alone || !clash(matrices.rows.offsets));
+        let (source_size, destination_size) = self.caster.sizes();
+        let is_wide = matrices.columns.len() >= LINE / destination_size;
+        let widens = source_size < destination_size;
+        let pays = is_wide && (self.is_alone || widens || !clash(matrices.rows.offsets));
         self.caster.as_loaded().filter(|_| pays)
     }
 
@@ -405,10 +407,16 @@ impl Kernel for CastKernel {
         unsafe { self.cast_batch(&batch, first.destination, elements, &stage) }
     }
 
-    fn scatters(&self, _axes: usize, _inner: &Axis, _near: &Axis) -> Reaches {
+    fn scatters(&self, _axes: usize, inner: &Axis, _near: &Axis) -> Reaches {
         // Whatever is transposed as it is read is in whole bytes, of a size that is known.
         match (self.transpose, self.scattered) {
-            (Some(_), Some(_)) => transpose::reach_of_casts(self.caster.sizes(), self.streams),
+            (Some(_), Some(_)) => {
+                // What widens reads few rows at a time so, which matters where they share sets of the caches.
+                let pays = || self.is_alone || self.caster.sizes().0 == 2;
+                let shares = self.streams && inner.source % CLASH as i64 == 0;
+                let pairs = shares && pays() && self.caster.as_loaded().is_some();
+                transpose::reach_of_casts(self.caster.sizes(), self.streams, pairs)
+            }
             _ => NO_REACH,
         }
     }

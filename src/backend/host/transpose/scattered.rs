@@ -347,15 +347,15 @@ pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -
 }
 
 /// The matrices that are best for a cast between elements of some bytes, whose result is written around the caches or not;
-/// others where the job has none of those. What widens gets no pairs of lines: it has more to write than to read, which memory
-/// likes in longer pieces.
-pub fn reach_of_casts((from, to): (usize, usize), streams: bool) -> Reaches {
+/// others where the job has none of those. What widens gets no pairs of lines unless `pairs` says so: it has more to write than to
+/// read, which memory likes in longer pieces.
+pub fn reach_of_casts((from, to): (usize, usize), streams: bool, pairs: bool) -> Reaches {
     let place = |size: usize| size.trailing_zeros() as usize;
     let of_sizes = CASTS.get(place(from)).and_then(|all| all.get(place(to)));
     let blocks = of_sizes.map(|all| &all[usize::from(streams)]);
     #[cfg(target_arch = "x86_64")]
     if streams
-        && from >= to
+        && (from >= to || pairs)
         && Isa::get() == Isa::Avx512
         && Memory::is_zen5()
         && is_x86_feature_detected!("avx512vbmi")
@@ -1888,8 +1888,20 @@ mod tests {
             return;
         }
         let mut random = Random(6);
-        for (from, to) in [(1, 1), (4, 1), (8, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8), (16, 8), (16, 16)]
-        {
+        for (from, to) in [
+            (1, 1),
+            (4, 1),
+            (8, 1),
+            (2, 2),
+            (4, 2),
+            (2, 4),
+            (4, 4),
+            (8, 4),
+            (4, 8),
+            (8, 8),
+            (16, 8),
+            (16, 16),
+        ] {
             let (pair, side) = (128 / to as i64, 64 / to as i64);
             let mut check = |shape: &[i64], order: &[usize]| {
                 for how in [Casts::ByPairs, Casts::AsLoaded, Casts::OneByOne, Casts::Lossy] {
@@ -2035,10 +2047,12 @@ mod tests {
                         Casts::AsLoaded if matrices.columns.len() >= LINE / to => {
                             let load = match (from, to) {
                                 (1, _) => load_by_pairs::<Least<1, 1>, 1, 1>,
-                                (2, _) => load_by_pairs::<Least<2, 2>, 2, 2>,
+                                (2, 2) => load_by_pairs::<Least<2, 2>, 2, 2>,
+                                (2, _) => load_by_pairs::<Least<2, 4>, 2, 4>,
                                 (4, 1) => load_by_pairs::<Least<4, 1>, 4, 1>,
                                 (4, 2) => load_by_pairs::<Least<4, 2>, 4, 2>,
-                                (4, _) => load_by_pairs::<Least<4, 4>, 4, 4>,
+                                (4, 4) => load_by_pairs::<Least<4, 4>, 4, 4>,
+                                (4, _) => load_by_pairs::<Least<4, 8>, 4, 8>,
                                 (8, 1) => load_by_pairs::<Least<8, 1>, 8, 1>,
                                 (8, 4) => load_by_pairs::<Least<8, 4>, 8, 4>,
                                 (8, _) => load_by_pairs::<Least<8, 8>, 8, 8>,

@@ -13,11 +13,12 @@ use crate::dtype::Scalar;
 /// four times as many.
 pub fn between(from: Scalar, to: Scalar) -> Option<LoadFn> {
     Some(match (from, to) {
-        (Scalar::Float32, Scalar::Float16) => load_by_pairs::<Load16<Half>, 4, 2>,
-        (Scalar::Float32, Scalar::Bfloat16) => load_by_pairs::<Load16<Bf16>, 4, 2>,
+        (Scalar::Float32, Scalar::Float16) => load_by_pairs::<To16<Half>, 4, 2>,
+        (Scalar::Float32, Scalar::Bfloat16) => load_by_pairs::<To16<Bf16>, 4, 2>,
         (Scalar::Float32, Scalar::Int16) => load_by_pairs::<Each<f32, i16>, 4, 2>,
         (Scalar::Float32, Scalar::Uint16) => load_by_pairs::<Each<f32, u16>, 4, 2>,
         (Scalar::Float32, Scalar::Int32) => load_by_pairs::<Cut<f32, i32>, 4, 4>,
+        (Scalar::Float32, Scalar::Float64) => load_by_pairs::<Each<f32, f64>, 4, 8>,
         (Scalar::Float64, Scalar::Float32) => load_by_pairs::<Each<f64, f32>, 8, 4>,
         (Scalar::Float64, Scalar::Int32) => load_by_pairs::<Cut<f64, i32>, 8, 4>,
         (Scalar::Float64, Scalar::Int64) => load_by_pairs::<Cut<f64, i64>, 8, 8>,
@@ -26,6 +27,10 @@ pub fn between(from: Scalar, to: Scalar) -> Option<LoadFn> {
         (Scalar::Int64, Scalar::Float32) => load_by_pairs::<Each<i64, f32>, 8, 4>,
         (Scalar::Int64, Scalar::Float64) => load_by_pairs::<Each<i64, f64>, 8, 8>,
         (Scalar::Int64, Scalar::Int32) => load_by_pairs::<Each<i64, i32>, 8, 4>,
+        (Scalar::Float16, Scalar::Float32) => load_by_pairs::<From16<Half>, 2, 4>,
+        (Scalar::Bfloat16, Scalar::Float32) => load_by_pairs::<From16<Bf16>, 2, 4>,
+        (Scalar::Int16, Scalar::Float32) => load_by_pairs::<From16<i16>, 2, 4>,
+        (Scalar::Uint16, Scalar::Float32) => load_by_pairs::<From16<u16>, 2, 4>,
         (Scalar::Uint16, Scalar::Uint8) => load_by_pairs::<Each<u16, u8>, 2, 1>,
         _ => return None,
     })
@@ -49,7 +54,10 @@ impl<S: Real, D: Output + Narrow<S::Wide>> Load<Avx512> for Each<S, D> {
 }
 
 /// Float32 to float16 or bfloat16.
-struct Load16<D>(PhantomData<D>);
+struct To16<D>(PhantomData<D>);
+
+/// Elements of two bytes to float32.
+struct From16<S>(PhantomData<S>);
 
 /// Floats to signed integers: an instruction makes NaN and what is out of their range the lowest one.
 struct Cut<S, D>(PhantomData<(S, D)>);
@@ -67,16 +75,22 @@ macro_rules! loads {
 }
 
 loads! {
-    Load16<Half>, from => {
+    To16<Half>, from => {
         let sixteen = |from: *const u8| {
             _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(from.cast()))
         };
         both(sixteen(from), sixteen(from.add(64)))
     };
-    Load16<Bf16>, from => {
+    To16<Bf16>, from => {
         let sixteen = |from: *const u8| round_bits::<false>(_mm512_loadu_ps(from.cast()));
         both(sixteen(from), sixteen(from.add(64)))
     };
+    From16<Half>, from => _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256(from.cast())));
+    From16<Bf16>, from => {
+        _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())))
+    };
+    From16<i16>, from => floats(_mm512_cvtepi16_epi32(_mm256_loadu_si256(from.cast())));
+    From16<u16>, from => floats(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())));
     Cut<f32, i32>, from => {
         let values = _mm512_loadu_ps(from.cast());
         let is_above = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(values, _mm512_set1_ps(-(i32::MIN as f32)));
@@ -104,6 +118,12 @@ loads! {
 #[target_feature(enable = "avx512f")]
 fn both(low: __m256i, high: __m256i) -> __m512i {
     _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn floats(integers: __m512i) -> __m512i {
+    _mm512_castps_si512(_mm512_cvtepi32_ps(integers))
 }
 
 #[cfg(test)]
@@ -139,7 +159,7 @@ mod tests {
             found += 1;
             check((from, to), load);
         }
-        assert_eq!(found, 14);
+        assert_eq!(found, 19);
     }
 
     fn check((from, to): (Scalar, Scalar), load: LoadFn) {

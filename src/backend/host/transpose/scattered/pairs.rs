@@ -41,7 +41,7 @@ pub unsafe fn load_by_pairs<L: Load<x86::Avx512>, const FROM: usize, const SIZE:
     unsafe { write::<L, FROM, SIZE>(scattered, avx512_block::<SIZE>, feed, &stage) }
 }
 
-/// The same of what is cast before it is transposed, from elements of so many bytes, no fewer. None: there is no buffer;
+/// The same of what is cast before it is transposed, from elements of so many bytes. None: there is no buffer;
 /// false: a value was lost.
 ///
 /// # Safety
