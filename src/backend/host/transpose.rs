@@ -17,12 +17,12 @@ mod x86;
 
 use std::mem::MaybeUninit;
 
-#[cfg(target_arch = "x86_64")]
-pub use self::scattered::load_by_pairs;
 pub use self::scattered::{
     Load, LoadFn, Scattered, ScatteredFn, cast_scattered, clash, for_size as scattered_for_size,
     put_scattered, reach, reach_of_casts,
 };
+#[cfg(target_arch = "x86_64")]
+pub use self::scattered::{load_oblongs, load_squares};
 pub use self::stage::{STAGE, Stage};
 #[cfg(target_arch = "x86_64")]
 use self::strips::Lines;
@@ -30,7 +30,7 @@ use self::strips::Lines;
 pub use self::strips::MOST_COLUMNS;
 pub use self::strips::{Ahead, Block, each_piece, lines_each};
 #[cfg(target_arch = "x86_64")]
-pub use self::x86::Avx512;
+pub use self::x86::{Avx2, Avx512};
 use super::isa::Isa;
 use super::shuffle::Shuffle;
 #[cfg(target_arch = "x86_64")]

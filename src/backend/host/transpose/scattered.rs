@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 #[cfg(target_arch = "x86_64")]
 pub use self::oblongs::Wide;
 #[cfg(target_arch = "x86_64")]
-pub use self::pairs::load_by_pairs;
+pub use self::pairs::{load_oblongs, load_squares};
 pub use self::put::put_scattered;
 use super::super::fuse::{MOST, Matrices, NO_REACH, Reach, Reaches, Rows};
 use super::super::stream::Memory;
@@ -1972,18 +1972,17 @@ mod tests {
     struct Least<const FROM: usize, const TO: usize>;
 
     #[cfg(target_arch = "x86_64")]
-    impl<const FROM: usize, const TO: usize> Load<x86::Avx512> for Least<FROM, TO> {
-        unsafe fn load(from: *const u8) -> x86::Avx512 {
+    impl<V: Vector, const FROM: usize, const TO: usize> Load<V> for Least<FROM, TO> {
+        unsafe fn load(from: *const u8) -> V {
             let mut results = [0; LINE];
+            let results = &mut results[..size_of::<V>()];
             // SAFETY: the caller's.
-            unsafe {
-                let values = std::slice::from_raw_parts(from, LINE / TO * FROM);
-                values
-                    .chunks(FROM)
-                    .zip(results.chunks_mut(TO))
-                    .for_each(|(value, result)| least(value, result));
-                x86::Avx512::load(results.as_ptr())
+            let values = unsafe { std::slice::from_raw_parts(from, results.len() / TO * FROM) };
+            for (value, result) in values.chunks(FROM).zip(results.chunks_mut(TO)) {
+                least(value, result);
             }
+            // SAFETY: they are as long; the processor has the instructions.
+            unsafe { V::load(results.as_ptr()) }
         }
     }
 
@@ -2046,18 +2045,18 @@ mod tests {
                     match how {
                         Casts::AsLoaded if matrices.columns.len() >= LINE / to => {
                             let load = match (from, to) {
-                                (1, _) => load_by_pairs::<Least<1, 1>, 1, 1>,
-                                (2, 2) => load_by_pairs::<Least<2, 2>, 2, 2>,
-                                (2, _) => load_by_pairs::<Least<2, 4>, 2, 4>,
-                                (4, 1) => load_by_pairs::<Least<4, 1>, 4, 1>,
-                                (4, 2) => load_by_pairs::<Least<4, 2>, 4, 2>,
-                                (4, 4) => load_by_pairs::<Least<4, 4>, 4, 4>,
-                                (4, _) => load_by_pairs::<Least<4, 8>, 4, 8>,
-                                (8, 1) => load_by_pairs::<Least<8, 1>, 8, 1>,
-                                (8, 4) => load_by_pairs::<Least<8, 4>, 8, 4>,
-                                (8, _) => load_by_pairs::<Least<8, 8>, 8, 8>,
-                                (_, 8) => load_by_pairs::<Least<16, 8>, 16, 8>,
-                                _ => load_by_pairs::<Least<16, 16>, 16, 16>,
+                                (1, _) => load_squares::<Least<1, 1>, 1, 1>,
+                                (2, 2) => load_oblongs::<Least<2, 2>, 2, 2>,
+                                (2, _) => load_squares::<Least<2, 4>, 2, 4>,
+                                (4, 1) => load_squares::<Least<4, 1>, 4, 1>,
+                                (4, 2) => load_oblongs::<Least<4, 2>, 4, 2>,
+                                (4, 4) => load_squares::<Least<4, 4>, 4, 4>,
+                                (4, _) => load_squares::<Least<4, 8>, 4, 8>,
+                                (8, 1) => load_squares::<Least<8, 1>, 8, 1>,
+                                (8, 4) => load_squares::<Least<8, 4>, 8, 4>,
+                                (8, _) => load_squares::<Least<8, 8>, 8, 8>,
+                                (_, 8) => load_squares::<Least<16, 8>, 16, 8>,
+                                _ => load_squares::<Least<16, 16>, 16, 16>,
                             };
                             load(&scattered)
                         }

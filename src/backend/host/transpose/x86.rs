@@ -151,7 +151,7 @@ unsafe fn shift(bytes: isize) -> __m128i {
 
 /// AVX2.
 #[derive(Clone, Copy)]
-pub struct Avx2(__m256i);
+pub struct Avx2(pub __m256i);
 
 impl Vector for Avx2 {
     const LANES: usize = 2;

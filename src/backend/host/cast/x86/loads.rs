@@ -1,4 +1,4 @@
-//! Casts of as many elements as a vector of AVX-512 holds, as it is loaded: a transpose that begins with them casts on its way,
+//! Casts of as many elements as a vector holds, or half of one, as it is loaded: a transpose that begins with them casts on its way,
 //! and nothing is written between. The results are those of rows, which [`super::Compiled`] has.
 
 use std::arch::x86_64::*;
@@ -6,32 +6,32 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::{Bf16, Half, Narrow, Output, Real, round_bits};
-use crate::backend::host::transpose::{Avx512, Load, LoadFn, load_by_pairs};
+use crate::backend::host::transpose::{Avx2, Avx512, Load, LoadFn, load_oblongs, load_squares};
 use crate::dtype::Scalar;
 
 /// The transpose of a cast which does not saturate. None: its rows are better cast by themselves, as those to single bytes are that read
 /// four times as many.
 pub fn between(from: Scalar, to: Scalar) -> Option<LoadFn> {
     Some(match (from, to) {
-        (Scalar::Float32, Scalar::Float16) => load_by_pairs::<To16<Half>, 4, 2>,
-        (Scalar::Float32, Scalar::Bfloat16) => load_by_pairs::<To16<Bf16>, 4, 2>,
-        (Scalar::Float32, Scalar::Int16) => load_by_pairs::<Each<f32, i16>, 4, 2>,
-        (Scalar::Float32, Scalar::Uint16) => load_by_pairs::<Each<f32, u16>, 4, 2>,
-        (Scalar::Float32, Scalar::Int32) => load_by_pairs::<Cut<f32, i32>, 4, 4>,
-        (Scalar::Float32, Scalar::Float64) => load_by_pairs::<Each<f32, f64>, 4, 8>,
-        (Scalar::Float64, Scalar::Float32) => load_by_pairs::<Each<f64, f32>, 8, 4>,
-        (Scalar::Float64, Scalar::Int32) => load_by_pairs::<Cut<f64, i32>, 8, 4>,
-        (Scalar::Float64, Scalar::Int64) => load_by_pairs::<Cut<f64, i64>, 8, 8>,
-        (Scalar::Int32, Scalar::Float32) => load_by_pairs::<Each<i32, f32>, 4, 4>,
-        (Scalar::Int32, Scalar::Int16) => load_by_pairs::<Each<i32, i16>, 4, 2>,
-        (Scalar::Int64, Scalar::Float32) => load_by_pairs::<Each<i64, f32>, 8, 4>,
-        (Scalar::Int64, Scalar::Float64) => load_by_pairs::<Each<i64, f64>, 8, 8>,
-        (Scalar::Int64, Scalar::Int32) => load_by_pairs::<Each<i64, i32>, 8, 4>,
-        (Scalar::Float16, Scalar::Float32) => load_by_pairs::<From16<Half>, 2, 4>,
-        (Scalar::Bfloat16, Scalar::Float32) => load_by_pairs::<From16<Bf16>, 2, 4>,
-        (Scalar::Int16, Scalar::Float32) => load_by_pairs::<From16<i16>, 2, 4>,
-        (Scalar::Uint16, Scalar::Float32) => load_by_pairs::<From16<u16>, 2, 4>,
-        (Scalar::Uint16, Scalar::Uint8) => load_by_pairs::<Each<u16, u8>, 2, 1>,
+        (Scalar::Float32, Scalar::Float16) => load_oblongs::<To16<Half>, 4, 2>,
+        (Scalar::Float32, Scalar::Bfloat16) => load_oblongs::<To16<Bf16>, 4, 2>,
+        (Scalar::Float32, Scalar::Int16) => load_oblongs::<Each<f32, i16>, 4, 2>,
+        (Scalar::Float32, Scalar::Uint16) => load_oblongs::<Each<f32, u16>, 4, 2>,
+        (Scalar::Float32, Scalar::Int32) => load_squares::<Cut<f32, i32>, 4, 4>,
+        (Scalar::Float32, Scalar::Float64) => load_squares::<Each<f32, f64>, 4, 8>,
+        (Scalar::Float64, Scalar::Float32) => load_squares::<Each<f64, f32>, 8, 4>,
+        (Scalar::Float64, Scalar::Int32) => load_squares::<Cut<f64, i32>, 8, 4>,
+        (Scalar::Float64, Scalar::Int64) => load_squares::<Cut<f64, i64>, 8, 8>,
+        (Scalar::Int32, Scalar::Float32) => load_squares::<Each<i32, f32>, 4, 4>,
+        (Scalar::Int32, Scalar::Int16) => load_oblongs::<Each<i32, i16>, 4, 2>,
+        (Scalar::Int64, Scalar::Float32) => load_squares::<Each<i64, f32>, 8, 4>,
+        (Scalar::Int64, Scalar::Float64) => load_squares::<Each<i64, f64>, 8, 8>,
+        (Scalar::Int64, Scalar::Int32) => load_squares::<Each<i64, i32>, 8, 4>,
+        (Scalar::Float16, Scalar::Float32) => load_squares::<From16<Half>, 2, 4>,
+        (Scalar::Bfloat16, Scalar::Float32) => load_squares::<From16<Bf16>, 2, 4>,
+        (Scalar::Int16, Scalar::Float32) => load_squares::<From16<i16>, 2, 4>,
+        (Scalar::Uint16, Scalar::Float32) => load_squares::<From16<u16>, 2, 4>,
+        (Scalar::Uint16, Scalar::Uint8) => load_squares::<Each<u16, u8>, 2, 1>,
         _ => return None,
     })
 }
@@ -39,17 +39,36 @@ pub fn between(from: Scalar, to: Scalar) -> Option<LoadFn> {
 /// Each by itself, of which the compiler makes vectors.
 struct Each<S, D>(PhantomData<(S, D)>);
 
-impl<S: Real, D: Output + Narrow<S::Wide>> Load<Avx512> for Each<S, D> {
+impl<S: Real, D: Output + Narrow<S::Wide>> Each<S, D> {
+    /// So many bytes of results.
+    ///
+    /// # Safety
+    /// As many elements are readable.
     #[inline(always)]
-    unsafe fn load(from: *const u8) -> Avx512 {
+    unsafe fn of(from: *const u8, bytes: usize) -> [MaybeUninit<D>; 64] {
         let mut results = [const { MaybeUninit::<D>::uninit() }; 64];
-        for (index, result) in results.iter_mut().enumerate().take(64 / size_of::<D>()) {
-            // SAFETY: as many are readable.
+        for (index, result) in results.iter_mut().enumerate().take(bytes / size_of::<D>()) {
+            // SAFETY: the caller's.
             let value = unsafe { from.cast::<S>().add(index).read_unaligned() };
             result.write(D::narrow::<false>(value.widen()));
         }
-        // SAFETY: the results that have been written are as long; the processor has the instructions.
-        unsafe { Avx512(_mm512_loadu_si512(results.as_ptr().cast())) }
+        results
+    }
+}
+
+impl<S: Real, D: Output + Narrow<S::Wide>> Load<Avx512> for Each<S, D> {
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Avx512 {
+        // SAFETY: the caller's; as many results are written.
+        unsafe { Avx512(_mm512_loadu_si512(Self::of(from, 64).as_ptr().cast())) }
+    }
+}
+
+impl<S: Real, D: Output + Narrow<S::Wide>> Load<Avx2> for Each<S, D> {
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Avx2 {
+        // SAFETY: the caller's; as many results are written.
+        unsafe { Avx2(_mm256_loadu_si256(Self::of(from, 32).as_ptr().cast())) }
     }
 }
 
@@ -63,28 +82,23 @@ struct From16<S>(PhantomData<S>);
 struct Cut<S, D>(PhantomData<(S, D)>);
 
 macro_rules! loads {
-    ($($name:ty, $from:ident => $vector:expr;)*) => {$(
-        impl Load<Avx512> for $name {
+    ($vector:ident: $($name:ty, $from:ident => $value:expr;)*) => {$(
+        impl Load<$vector> for $name {
             #[inline(always)]
-            unsafe fn load($from: *const u8) -> Avx512 {
+            unsafe fn load($from: *const u8) -> $vector {
                 // SAFETY: the caller's.
-                unsafe { Avx512($vector) }
+                unsafe { $vector($value) }
             }
         }
     )*};
 }
 
-loads! {
-    To16<Half>, from => {
-        let sixteen = |from: *const u8| {
-            _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(from.cast()))
-        };
-        both(sixteen(from), sixteen(from.add(64)))
-    };
-    To16<Bf16>, from => {
-        let sixteen = |from: *const u8| round_bits::<false>(_mm512_loadu_ps(from.cast()));
-        both(sixteen(from), sixteen(from.add(64)))
-    };
+loads! { Avx2:
+    To16<Half>, from => _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_loadu_ps(from.cast()));
+    To16<Bf16>, from => round_bits::<false>(_mm512_loadu_ps(from.cast()));
+}
+
+loads! { Avx512:
     From16<Half>, from => _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256(from.cast())));
     From16<Bf16>, from => {
         _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())))

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use super::super::super::stream::{LINE, Memory};
 use super::super::super::walk::Places;
 use super::super::{STRIPS, Vector, part_of, sixteen, turn};
-use super::{AsIs, Block, From, by_itself};
+use super::{AsIs, Block, From, Load, by_itself};
 
 /// Single bytes of a block that the second cache holds with its result.
 const IN_SECOND: usize = 64 << 10;
@@ -134,7 +134,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
             while column + Self::WIDE <= width {
                 let from = source.add(column * SIZE);
                 if ALL {
-                    self.oblong::<V, false>(from, to, (row, column), (0, Self::WIDE));
+                    self.oblong::<V, AsIs, false>(from, to, (row, column), (0, Self::WIDE));
                 } else {
                     self.square::<V::Half>(from, to, row, column);
                 }
@@ -146,7 +146,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
                 0 => {}
                 left if left <= Self::LANE && ALL => self.strips::<V>(source, to, row, column),
                 left if left <= Self::LANE => self.strips::<V::Half>(source, to, row, column),
-                _ if ALL => self.oblong::<V, true>(from, to, (row, start), (first, Self::WIDE)),
+                _ if ALL => self.oblong::<V, AsIs, true>(from, to, (row, start), (first, Self::WIDE)),
                 _ => self.square_beside::<V::Half, AsIs>(from, to, (row, start), (first, Self::WIDE), || ()),
             }
         }
@@ -181,7 +181,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
                 // SAFETY: the caller's; the last piece ends where rows do.
                 unsafe {
                     match self.is_read_on(source, row, rows, 16) {
-                        true if is_tall => self.oblong::<V, true>(source, to, (row, 0), (0, width)),
+                        true if is_tall => self.oblong::<V, AsIs, true>(source, to, (row, 0), (0, width)),
                         true => self.two_rows_each::<V>(source, to, row),
                         false if is_tall => self.strips::<V>(source, to, row, 0),
                         false => self.strips::<V::Half>(source, to, row, 0),
@@ -206,7 +206,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
         unsafe {
             // Else what others read of them, too, is read before, and kept in memory.
             let rows = by_itself(self.rows.as_ptr().add(row).cast()).cast();
-            let vectors = Self::half_of_oblong::<V>(by_itself(source), rows);
+            let vectors = Self::half_of_oblong::<V, AsIs>(by_itself(source), rows);
             let to = to.add(row * SIZE);
             sixteen!(INDEX => if INDEX < n {
                 let (left, right) = vectors[INDEX].exchange_halves(vectors[INDEX]);
@@ -218,12 +218,13 @@ impl<const SIZE: usize> Block<'_, SIZE> {
         }
     }
 
-    /// Transposes one, whose column is at `from` in the first row, but writes only some of its columns (`EDGE`).
+    /// Transposes one, whose column is at `from` in the first row, and whose halves of vectors are loaded in some way, but writes
+    /// only some of its columns (`EDGE`).
     ///
     /// # Safety
     /// It is within the matrix, from (row, column) on.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    unsafe fn oblong<V: Wide, const EDGE: bool>(
+    pub unsafe fn oblong<V: Wide, L: Load<V::Half>, const EDGE: bool>(
         &self,
         from: *const u8,
         to: *mut u8,
@@ -235,7 +236,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
         unsafe {
             let from = by_itself(from);
             let rows = self.rows.as_ptr().add(row);
-            let low = Self::half_of_oblong::<V>(from, rows);
+            let low = Self::half_of_oblong::<V, L>(from, rows);
             let mut kept = [const { MaybeUninit::uninit() }; 16];
             for index in 0..n {
                 kept[index].write(low[index]);
@@ -244,7 +245,7 @@ impl<const SIZE: usize> Block<'_, SIZE> {
                 // In memory: as many more are all registers.
                 black_box(&mut kept);
             }
-            let high = Self::half_of_oblong::<V>(from, rows.add(2 * n));
+            let high = Self::half_of_oblong::<V, L>(from, rows.add(2 * n));
             let to = to.add(row * SIZE);
             sixteen!(INDEX => if INDEX < n {
                 let (left, right) = kept[INDEX].assume_init().exchange_halves(high[INDEX]);
@@ -263,13 +264,13 @@ impl<const SIZE: usize> Block<'_, SIZE> {
     /// # Safety
     /// As [`Block::oblong`].
     #[inline(always)]
-    unsafe fn half_of_oblong<V: Wide>(from: *const u8, rows: *const isize) -> [V; 16] {
+    unsafe fn half_of_oblong<V: Wide, L: Load<V::Half>>(from: *const u8, rows: *const isize) -> [V; 16] {
         let n = Self::LANE;
         // SAFETY: the caller's.
         unsafe {
             let vectors = sixteen!(INDEX => {
-                let low = V::Half::load(from.offset(*rows.add(INDEX % n)));
-                V::from_halves(low, V::Half::load(from.offset(*rows.add(n + INDEX % n))))
+                let low = L::load(from.offset(*rows.add(INDEX % n)));
+                V::from_halves(low, L::load(from.offset(*rows.add(n + INDEX % n))))
             });
             turn::<V, SIZE>(vectors)
         }

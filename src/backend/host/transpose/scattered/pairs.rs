@@ -2,6 +2,8 @@
 //! fastest, where it is read meanwhile. As few rows are transposed as that takes ([`windows`]), strip by strip, and each strip
 //! is written while the next one is transposed, for memory has nothing to do while a processor only shuffles.
 
+use std::marker::PhantomData;
+
 use super::windows::{Asked, Cast, Feed, Windows};
 use super::*;
 use crate::backend::host::stream::{PAIR, write_pairs_around};
@@ -23,22 +25,49 @@ pub unsafe fn by_pairs<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
     let mut at = PerAxis::new();
     let feed = Asked::<SIZE, SIZE>::new(scattered, &mut at);
     // SAFETY: the caller's.
-    unsafe { write::<AsIs, SIZE, SIZE>(scattered, transpose, feed, &stage) }
+    unsafe {
+        match SIZE {
+            2 => write::<Oblongs<AsIs>, SIZE, SIZE>(scattered, transpose, feed, &stage),
+            _ => write::<Squares<AsIs>, SIZE, SIZE>(scattered, transpose, feed, &stage),
+        }
+    }
 }
 
-/// The same of what is cast as it is loaded, of which there are as many columns as a vector has elements at least.
+/// The same of what is cast as vectors are loaded, of which there are as many columns as one has elements at least.
 ///
 /// # Safety
 /// As [`by_pairs`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
-pub unsafe fn load_by_pairs<L: Load<x86::Avx512>, const FROM: usize, const SIZE: usize>(
+pub unsafe fn load_squares<L: Load<x86::Avx512>, const FROM: usize, const SIZE: usize>(
+    scattered: &Scattered,
+) -> bool {
+    // SAFETY: the caller's.
+    unsafe { load_tiles::<Squares<L>, FROM, SIZE>(scattered) }
+}
+
+/// The same as halves of vectors are loaded.
+///
+/// # Safety
+/// As [`by_pairs`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+pub unsafe fn load_oblongs<L: Load<x86::Avx2>, const FROM: usize, const SIZE: usize>(
+    scattered: &Scattered,
+) -> bool {
+    // SAFETY: the caller's.
+    unsafe { load_tiles::<Oblongs<L>, FROM, SIZE>(scattered) }
+}
+
+/// # Safety
+/// As [`load_squares`].
+#[inline(always)]
+unsafe fn load_tiles<T: Tiles<FROM, SIZE>, const FROM: usize, const SIZE: usize>(
     scattered: &Scattered,
 ) -> bool {
     let Some(stage) = Stage::take() else { return false };
     let mut at = PerAxis::new();
     let feed = Asked::<SIZE, FROM>::new(scattered, &mut at);
     // SAFETY: the caller's.
-    unsafe { write::<L, FROM, SIZE>(scattered, avx512_block::<SIZE>, feed, &stage) }
+    unsafe { write::<T, FROM, SIZE>(scattered, avx512_block::<SIZE>, feed, &stage) }
 }
 
 /// The same of what is cast before it is transposed, from elements of so many bytes. None: there is no buffer;
@@ -56,7 +85,67 @@ pub unsafe fn cast_by_pairs<const SIZE: usize>(
     let mut at = [PerAxis::new(), PerAxis::new()];
     let mut feed = Cast::<_, SIZE>::new(scattered, &mut at, cast, &casts);
     // SAFETY: the caller's.
-    unsafe { Some(feed.end() && write::<AsIs, SIZE, SIZE>(scattered, transpose, feed, &stage)) }
+    unsafe {
+        Some(match SIZE {
+            _ if !feed.end() => false,
+            2 => write::<Oblongs<AsIs>, SIZE, SIZE>(scattered, transpose, feed, &stage),
+            _ => write::<Squares<AsIs>, SIZE, SIZE>(scattered, transpose, feed, &stage),
+        })
+    }
+}
+
+/// How a strip is transposed: as many rows as a window has, and columns as a vector has elements.
+trait Tiles<const FROM: usize, const SIZE: usize> {
+    /// Transposes one into the buffer, and between its steps has so many columns written of the one before, though not all.
+    ///
+    /// # Safety
+    /// As [`by_pairs`], of rows and columns that the block has.
+    unsafe fn strip(block: &Block<SIZE>, from: *const u8, into: *mut u8, write: impl FnMut(usize));
+}
+
+/// By two squares.
+struct Squares<L>(PhantomData<L>);
+
+impl<L: Load<x86::Avx512>, const FROM: usize, const SIZE: usize> Tiles<FROM, SIZE> for Squares<L> {
+    #[inline(always)]
+    unsafe fn strip(block: &Block<SIZE>, from: *const u8, into: *mut u8, mut write: impl FnMut(usize)) {
+        let side = LINE / SIZE;
+        for row in [0, side] {
+            // SAFETY: the caller's.
+            unsafe {
+                // Those of single bytes take so long that some columns are written between their steps.
+                let beside = || {
+                    if SIZE == 1 {
+                        write(side / 8)
+                    }
+                };
+                block.square_beside::<x86::Avx512, L>(from, into, (row, 0), (0, side), beside);
+            }
+            if SIZE > 1 && row == 0 {
+                write(side / 2);
+            }
+        }
+    }
+}
+
+/// By four tiles of half as many columns, which are faster for elements of two bytes.
+struct Oblongs<L>(PhantomData<L>);
+
+impl<L: Load<x86::Avx2>, const FROM: usize, const SIZE: usize> Tiles<FROM, SIZE> for Oblongs<L> {
+    #[inline(always)]
+    unsafe fn strip(block: &Block<SIZE>, from: *const u8, into: *mut u8, mut write: impl FnMut(usize)) {
+        let (high, wide) = (LINE / SIZE, LINE / SIZE / 2);
+        for row in [0, high] {
+            for column in [0, wide] {
+                // SAFETY: the caller's.
+                unsafe {
+                    let from = from.add(column * FROM);
+                    block.oblong::<x86::Avx512, L, false>(from, into, (row, column), (0, wide));
+                }
+                write(high / 4);
+            }
+        }
+    }
 }
 
 /// Transposes what the feed brings, and writes it. False: a value was lost.
@@ -64,7 +153,7 @@ pub unsafe fn cast_by_pairs<const SIZE: usize>(
 /// # Safety
 /// As [`by_pairs`].
 #[inline(always)]
-unsafe fn write<L: Load<x86::Avx512>, const FROM: usize, const SIZE: usize>(
+unsafe fn write<T: Tiles<FROM, SIZE>, const FROM: usize, const SIZE: usize>(
     scattered: &Scattered,
     transpose: BlockFn<SIZE>,
     mut feed: impl Feed,
@@ -107,17 +196,8 @@ unsafe fn write<L: Load<x86::Avx512>, const FROM: usize, const SIZE: usize>(
                 unsafe {
                     if columns.len() < side {
                         transpose(&block, &mut Places::new(&[], from, into, &mut PerAxis::new()));
-                    } else if SIZE == 1 {
-                        // Those of single bytes take so long that some columns are written between their steps.
-                        for row in [0, side] {
-                            block.square_beside::<x86::Avx512, L>(from, into, (row, 0), (0, side), || {
-                                pending.write(side / 8, &mut feed)
-                            });
-                        }
                     } else {
-                        block.square_beside::<x86::Avx512, L>(from, into, (0, 0), (0, side), || ());
-                        pending.write(side / 2, &mut feed);
-                        block.square_beside::<x86::Avx512, L>(from, into, (side, 0), (0, side), || ());
+                        T::strip(&block, from, into, |columns| pending.write(columns, &mut feed));
                     }
                     pending.write(side, &mut feed);
                     pending = Pending {
