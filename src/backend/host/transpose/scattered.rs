@@ -362,6 +362,7 @@ pub fn reach_of_casts((from, to): (usize, usize), streams: bool, pairs: bool) ->
     {
         return [reach_of_pairs(to), blocks, None];
     }
+    _ = pairs;
     [blocks, None, None]
 }
 
