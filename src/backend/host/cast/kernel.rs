@@ -32,8 +32,9 @@ pub struct CastKernel {
     transpose: Option<(TransposeFn, TransposeFn)>,
     /// For elements of the source.
     scattered: Option<ScatteredFn>,
-    /// Whether the result is written around the caches, and by one thread.
+    /// Whether the result is written around the caches.
     streams: bool,
+    /// Whether one thread does that.
     is_alone: bool,
     /// Whether a transposed one is read in long runs, and what comes next of it is asked for as something is written.
     runs: bool,

@@ -1,5 +1,6 @@
 //! x86-64 with AVX2 and F16C: casts that go through float16, for which there are instructions. They
-//! neither flush subnormals nor look at the rounding mode, whatever the control register says.
+//! neither flush subnormals nor look at the rounding mode, whatever the control register says. With AVX-512 codes of
+//! small formats are looked up.
 
 mod integers;
 pub(super) mod loads;
@@ -20,12 +21,6 @@ const BF16: usize = Scalar::Bfloat16 as usize;
 const F32: usize = Scalar::Float32 as usize;
 const F64: usize = Scalar::Float64 as usize;
 const I32: usize = Scalar::Int32 as usize;
-macro_rules! look_up_table {
-    ([$($format:literal)*]) => {
-        [$(look_up::<$format>),*]
-    };
-}
-
 /// Types by the names of their [`Scalar`].
 mod types {
     pub type Bool = super::Bool;
@@ -103,6 +98,11 @@ impl Compiled {
         compiled.rows[1][F64][BF16] = doubles_avx512::to_bf16::<true>;
         compiled.rows[0][F64][ODD] = doubles_avx512::to_odd;
         compiled.rows[1][F64][ODD] = doubles_avx512::to_odd;
+        macro_rules! look_up_table {
+            ([$($format:literal)*]) => {
+                [$(look_up::<$format>),*]
+            };
+        }
         compiled.decode = with_formats!(look_up_table);
         // Integers that are cut, which to memory take 1.1 to 1.6 times as long by vectors of 64 bytes.
         macro_rules! cut {

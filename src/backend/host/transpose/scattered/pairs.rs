@@ -25,12 +25,7 @@ pub unsafe fn by_pairs<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
     let mut at = PerAxis::new();
     let feed = Asked::<SIZE, SIZE>::new(scattered, &mut at);
     // SAFETY: the caller's.
-    unsafe {
-        match SIZE {
-            2 => write::<Oblongs<AsIs>, SIZE, SIZE>(scattered, transpose, feed, &stage),
-            _ => write::<Squares<AsIs>, SIZE, SIZE>(scattered, transpose, feed, &stage),
-        }
-    }
+    unsafe { write::<Best, SIZE, SIZE>(scattered, transpose, feed, &stage) }
 }
 
 /// The same of what is cast as vectors are loaded, of which there are as many columns as one has elements at least.
@@ -85,13 +80,7 @@ pub unsafe fn cast_by_pairs<const SIZE: usize>(
     let mut at = [PerAxis::new(), PerAxis::new()];
     let mut feed = Cast::<_, SIZE>::new(scattered, &mut at, cast, &casts);
     // SAFETY: the caller's.
-    unsafe {
-        Some(match SIZE {
-            _ if !feed.end() => false,
-            2 => write::<Oblongs<AsIs>, SIZE, SIZE>(scattered, transpose, feed, &stage),
-            _ => write::<Squares<AsIs>, SIZE, SIZE>(scattered, transpose, feed, &stage),
-        })
-    }
+    unsafe { Some(feed.end() && write::<Best, SIZE, SIZE>(scattered, transpose, feed, &stage)) }
 }
 
 /// How a strip is transposed: as many rows as a window has, and columns as a vector has elements.
@@ -143,6 +132,22 @@ impl<L: Load<x86::Avx2>, const FROM: usize, const SIZE: usize> Tiles<FROM, SIZE>
                     block.oblong::<x86::Avx512, L, false>(from, into, (row, column), (0, wide));
                 }
                 write(high / 4);
+            }
+        }
+    }
+}
+
+/// Of elements as they are, by what is best for their size.
+struct Best;
+
+impl<const SIZE: usize> Tiles<SIZE, SIZE> for Best {
+    #[inline(always)]
+    unsafe fn strip(block: &Block<SIZE>, from: *const u8, into: *mut u8, write: impl FnMut(usize)) {
+        // SAFETY: the caller's.
+        unsafe {
+            match SIZE {
+                2 => <Oblongs<AsIs> as Tiles<SIZE, SIZE>>::strip(block, from, into, write),
+                _ => <Squares<AsIs> as Tiles<SIZE, SIZE>>::strip(block, from, into, write),
             }
         }
     }
