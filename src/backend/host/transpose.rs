@@ -462,6 +462,24 @@ impl Matrix {
         half.max(all.min(2 * line)).max(least).min(BAND)
     }
 
+    /// How many lines of each row of the destination a band writes, where rows of the source share sets and vectors are lines
+    /// (measured on Zen 5): rows that share sets as well are written as many lines at a time as there are of them to a set of
+    /// their source's. None: as many as are best elsewhere.
+    fn lines_of_sets(&self, size: usize) -> Option<usize> {
+        // Rows that start less than half a line from a multiple share sets, too; of sixteen bytes, lines are then read twice.
+        let near = if size < 16 { LINE as isize / 2 } else { 0 };
+        let source = sets((self.source_row + near) & -(LINE as isize));
+        let sets = sets(self.destination_row);
+        // Those that all begin in the same lines, but one after the other, are written on.
+        let is_near =
+            size < 16 && sets > 8 && off(self.destination_row, (512 * size) as isize) <= size as isize;
+        match sets {
+            _ if source > 2 || is_near => None,
+            ..=8 => Some((8 / sets).max(source)),
+            _ => Some(1),
+        }
+    }
+
     /// Whether the first cache has room for the lines that a square as wide as `side` writes, beside those of the source that the
     /// next one reads, though rows of the destination share sets.
     fn has_room(&self, size: usize, side: usize) -> bool {
@@ -1024,6 +1042,9 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
         true if matrix.columns * SIZE <= NARROW => side,
         true => STREAM_BAND / SIZE,
         false if V::LANES <= 2 && matrix.rows > side && knows_sets() => matrix.rows_of_sets(SIZE).max(side),
+        false if 16 * V::LANES == LINE && (Memory::is_zen5() || cfg!(test)) => {
+            matrix.lines_of_sets(SIZE).map_or(BAND, |lines| lines * side)
+        }
         // Lines of such rows push each other out of the caches before the next column is looked at.
         false if matrix.source_row % CLASH == 0 && !keeps_columns => side,
         false => BAND,
@@ -1319,7 +1340,14 @@ fn clashes(matrix: &Matrix, size: usize, side: usize) -> bool {
                 || off(step, 16 * CLASH / rows) <= 64 / rows)
     };
     let clashes_twice = matrix.source_row % CLASH == 0 && (size <= 4 || side * size < LINE);
-    let is_multiple = || step % clash == 0 && !(knows_sets() && matrix.has_room(size, side));
+    // Where vectors are lines, each is written whole while the first cache has one of every row of the destination.
+    let has_lines =
+        || side * size == LINE && side <= WAYS * sets(step) && !clashes_in_source(matrix, size, side);
+    let has_room = || match Memory::is_zen5() {
+        true => has_lines(),
+        false => knows_sets() && matrix.has_room(size, side),
+    };
+    let is_multiple = || step % clash == 0 && !has_room();
     (is_multiple() || is_near())
         && matrix.rows * size >= CLASHING_ROW
         && matrix.rows * matrix.columns * size > CLASHING_FROM[usize::from(!clashes_twice)]
@@ -1985,6 +2013,25 @@ pub(super) mod tests {
                     case.check(kernels, (rows, columns), (3, gap), (false, 7), How::Far);
                     case.check(kernels, (rows, columns), (0, -gap), (false, 7), How::Cached);
                     case.check(kernels, (rows, columns), (-1, gap), (false, 64), How::Ahead(128));
+                }
+            }
+        }
+    }
+
+    /// Every order of squares that what shares sets asks for, and some that are left at both edges.
+    #[test]
+    fn bands_of_rows_that_share_sets() {
+        let mut case = Case::new(3 << 20);
+        for kernels in all().iter().filter(|kernels| kernels.0 >= 2) {
+            let size = kernels.0;
+            let step =
+                |elements: usize, step: isize| (step - (elements * size) as isize).rem_euclid(step).max(0);
+            for to in [CLASH, CLASH / 2, CLASH / 4, CLASH / 8, CLASH / 16, CLASH + size as isize, 960] {
+                for from in [CLASH, CLASH / 2, CLASH / 4, CLASH + size as isize] {
+                    for (rows, columns) in [(1024 / size, 256 / size), (640 / size + 3, 128 / size + 5)] {
+                        let gaps = (step(columns, from), step(rows, to));
+                        case.check(kernels, (rows, columns), gaps, (true, 0), How::Cached);
+                    }
                 }
             }
         }
