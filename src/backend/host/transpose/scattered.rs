@@ -515,7 +515,8 @@ unsafe fn scattered<const SIZE: usize>(
     let mut at = PerAxis::new();
     // Vectors that are lines write each at once, if it is in a cache by then. On Zen 5 reading it back takes longer.
     let fits = || !far && knows_sets() && has_room(columns, rows.offsets.len() * SIZE);
-    let is_crowded = || (far || !lines) && !fits() || Memory::is_zen5() && crowd(columns);
+    let is_whole = || (destination as usize | rows.offsets.len() * SIZE).is_multiple_of(LINE);
+    let is_crowded = || (far || !lines) && !fits() || Memory::is_zen5() && crowd(columns, is_whole());
     let clashes = matrices.clash && is_crowded();
     let clashes = clashes || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
     if !streams && !clashes {
@@ -561,13 +562,16 @@ fn has_room(columns: &[isize], bytes: usize) -> bool {
     bytes <= LINE || columns.iter().all(&mut fits)
 }
 
-/// Whether they are more than one set of it holds.
+/// Whether they are more than one set of it holds, or, where whole lines are written, more than a quarter of them as well: what
+/// four sets have gains nothing by a buffer.
 #[inline(always)]
-fn crowd(lines: &[isize]) -> bool {
+fn crowd(lines: &[isize], whole: bool) -> bool {
     /// Lines of a set, and how many are looked at.
     const WAYS: usize = 12;
     const SOME: usize = 64;
-    clash(lines) && lines.iter().take(SOME).filter(|line| **line % CLASH == 0).count() > WAYS
+    let some = &lines[..lines.len().min(SOME)];
+    let most = if whole { WAYS.max(some.len().div_ceil(4)) } else { WAYS };
+    clash(lines) && some.iter().filter(|line| **line % CLASH == 0).count() > most
 }
 
 /// Whether they do that start about a multiple of four kilobytes apart, so that none is written whole. `size`: of elements, or
@@ -992,7 +996,7 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
     #[inline(always)]
     fn fits_half_lines(&self) -> bool {
         let (lane, height, width) = (16 / SIZE, self.rows.len(), self.columns.len());
-        if self.from != From::Caches || height < 2 * lane || width < lane || crowd(self.columns) {
+        if self.from != From::Caches || height < 2 * lane || width < lane || crowd(self.columns, false) {
             return false;
         }
         // Rows that are done, with the overlap of the last ones.
