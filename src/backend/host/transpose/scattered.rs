@@ -520,7 +520,9 @@ unsafe fn scattered<const SIZE: usize>(
     let clashes = matrices.clash && is_crowded();
     let clashes = clashes || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
     if !streams && !clashes {
-        let from = if far { From::Memory } else { From::Caches };
+        // On Zen 5 what the third cache holds of those comes before it could be asked for.
+        let comes_by_itself = matches!(SIZE, 2 | 16) && Memory::is_zen5();
+        let from = if far && !comes_by_itself { From::Memory } else { From::Caches };
         for index in 0..rows.blocks {
             let block = Block::<SIZE>::of(rows, index, columns, end, from);
             // SAFETY: the caller's.
