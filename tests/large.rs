@@ -953,7 +953,14 @@ fn streamed_permutations() {
 #[test]
 #[cfg(not(miri))]
 fn that_share_sets_of_the_caches() {
-    const CASES: [(&[i64], &[usize]); 27] = [
+    const CASES: [(&[i64], &[usize]); 33] = [
+        // On Zen 5, of one size of elements or another: straight, in bands of some lines; whole lines on four sets.
+        (&[512, 130], &[1, 0]),
+        (&[256, 517], &[1, 0]),
+        (&[192, 256], &[1, 0]),
+        (&[16, 16, 65], &[2, 1, 0]),
+        (&[32, 4, 80], &[2, 1, 0]),
+        (&[4, 256, 130], &[2, 1, 0]),
         (&[64, 64, 64], &[2, 1, 0]),
         (&[128, 64, 130], &[2, 1, 0]),
         (&[63, 65, 64], &[2, 1, 0]),
@@ -1050,7 +1057,14 @@ fn parts_of_wider_ones() {
 fn steps_of_short_axes() {
     type Case = (&'static [i64], &'static [i64], &'static [usize]);
     // As parts of one axis more, of which there is the first element.
-    const CASES: [Case; 14] = [
+    const CASES: [Case; 20] = [
+        // Short rows that stay innermost, with few or many next to each other in the result.
+        (&[2, 10, 4, 11, 8, 4, 1], &[2, 10, 4, 11, 8, 4, 2], &[3, 4, 1, 2, 0, 5, 6]),
+        (&[55, 9, 2, 11, 15, 1], &[55, 9, 2, 11, 15, 2], &[1, 0, 3, 2, 4, 5]),
+        (&[2, 3, 2, 2, 55, 15, 1], &[2, 3, 2, 2, 55, 15, 3], &[3, 4, 2, 1, 0, 5, 6]),
+        (&[3, 300, 2, 31, 1], &[3, 300, 2, 31, 2], &[2, 1, 0, 3, 4]),
+        (&[2, 55, 2, 5, 2, 1], &[2, 55, 2, 5, 2, 2], &[2, 1, 3, 0, 4, 5]),
+        (&[7, 256, 5, 1, 1], &[7, 256, 5, 1, 2], &[1, 0, 2, 3, 4]),
         (&[4, 96, 32, 2, 1], &[4, 96, 32, 2, 2], &[3, 2, 1, 0, 4]),
         (&[10, 9, 4, 18, 3, 1], &[10, 9, 4, 18, 3, 2], &[1, 0, 4, 3, 2, 5]),
         (&[3, 10, 66, 12, 1], &[3, 10, 66, 12, 2], &[3, 2, 1, 0, 4]),

@@ -404,6 +404,10 @@ const ROW_BLOCK: i64 = 64;
 const LINE_BLOCK: i64 = 128;
 /// Rows shorter than this are walked along another axis where that is longer.
 const SHORT_ROW: i64 = 8;
+/// Elements of a row of which a call takes some of the time, and the most rows of one that lie apart in the destination: what
+/// is between them is written before the first cache has lost their lines.
+const FEW_OF_ROW: i64 = 32;
+const MOST_TOGETHER: i64 = 256;
 /// Elements of a block of such rows.
 const LONG_BLOCK: i64 = 1024;
 
@@ -414,6 +418,16 @@ fn crossing<'a>(axes: &'a [Axis], kernel: &impl Kernel) -> Option<(&'a Axis, &'a
     let across = others.iter().min_by_key(|axis| axis.source.unsigned_abs())?;
     let is_run = (inner.source, inner.destination) == kernel.steps();
     (is_run && kernel.crosses(inner.extent, along, across)).then_some((along, across))
+}
+
+/// The axis along which rows are done together: the next one in the destination, or a longer one where that is short, for then
+/// calls take as long as short rows.
+fn across_of(inner: &Axis, rest: &[Axis]) -> Option<usize> {
+    let last = rest.len().checked_sub(1)?;
+    let is_longer = |index: &usize| (2 * rest[last].extent..=MOST_TOGETHER).contains(&rest[*index].extent);
+    let longest = || (0..last).filter(is_longer).max_by_key(|index| rest[*index].extent);
+    let are_short = inner.extent < FEW_OF_ROW && rest[last].extent < SHORT_ROW;
+    (if are_short { longest() } else { None }).or(Some(last))
 }
 
 /// Rows run along the axis that is innermost in the destination. Where another axis, `near`, is
@@ -448,7 +462,7 @@ unsafe fn in_rows(
         return unsafe { call.run(kernel) };
     }
     let mut along = *inner;
-    let picked = near.or(rest.len().checked_sub(1));
+    let picked = near.or_else(|| across_of(inner, rest));
     let mut across = picked.map_or(Axis { extent: 1, source: 0, destination: 0 }, |index| rest[index]);
     let (mut row_block, mut across_block) = match near {
         Some(_) => (ROW_BLOCK, (LINE_BLOCK / kernel.steps().0).max(4)),
