@@ -515,7 +515,7 @@ unsafe fn scattered<const SIZE: usize>(
     let mut at = PerAxis::new();
     // Vectors that are lines write each at once, if it is in a cache by then. On Zen 5 reading it back takes longer.
     let fits = || !far && knows_sets() && has_room(columns, rows.offsets.len() * SIZE);
-    let is_whole = || (destination as usize | rows.offsets.len() * SIZE).is_multiple_of(LINE);
+    let is_whole = || (destination as usize | (rows.offsets.len() * SIZE)).is_multiple_of(LINE);
     let is_crowded = || (far || !lines) && !fits() || Memory::is_zen5() && crowd(columns, is_whole());
     let clashes = matrices.clash && is_crowded();
     let clashes = clashes || far && clashes_nearly(columns, if lines { SIZE } else { 2 * SIZE });
