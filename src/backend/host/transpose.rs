@@ -22,7 +22,7 @@ pub use self::scattered::{
     put_scattered, reach, reach_of_casts,
 };
 #[cfg(target_arch = "x86_64")]
-pub use self::scattered::{load_oblongs, load_squares};
+pub use self::scattered::{load_fours, load_oblongs, load_squares};
 pub use self::stage::{STAGE, Stage};
 #[cfg(target_arch = "x86_64")]
 use self::strips::Lines;

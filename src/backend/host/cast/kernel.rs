@@ -219,12 +219,16 @@ impl CastKernel {
     }
 
     /// What transposes matrices whose columns get pairs of lines, and casts as it loads. Not where rows share sets of the first
-    /// cache, unless one thread does it, or it widens: of those a line is read each time, which others push out of it meanwhile.
+    /// cache, unless one thread does it, or it widens: of those a line is read each time, which others push out of it meanwhile. What
+    /// reads four times as many bytes as it writes has windows of which the second cache holds two where rows are short.
     fn as_loaded(&self, matrices: &Matrices) -> Option<LoadFn> {
         let (source_size, destination_size) = self.caster.sizes();
         let is_wide = matrices.columns.len() >= LINE / destination_size;
         let widens = source_size < destination_size;
-        let pays = is_wide && (self.is_alone || widens || !clash(matrices.rows.offsets));
+        let reads_more = source_size >= 4 * destination_size;
+        let is_short = !reads_more || matrices.columns.len() <= SHORT_WINDOW;
+        let pays =
+            is_wide && is_short && (self.is_alone && !reads_more || widens || !clash(matrices.rows.offsets));
         self.caster.as_loaded().filter(|_| pays)
     }
 
@@ -582,6 +586,8 @@ const WHOLE: (usize, usize) = (4 << 10, 768);
 const HEIGHT: usize = 512;
 /// Rows of the source that start at multiples of so many bytes share few sets of the caches.
 const CLASH: isize = 1024;
+/// Columns of a window which reads four bytes for each that it writes.
+const SHORT_WINDOW: usize = 512;
 /// Bytes of a block of a matrix that is narrow one way.
 const NARROW: usize = 16 << 10;
 /// Columns, or rows, of one up to which it is half as large ([`Memory::Near`]): what comes next of it is asked for, and is

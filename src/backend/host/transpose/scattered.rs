@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 #[cfg(target_arch = "x86_64")]
 pub use self::oblongs::Wide;
 #[cfg(target_arch = "x86_64")]
-pub use self::pairs::{load_oblongs, load_squares};
+pub use self::pairs::{load_fours, load_oblongs, load_squares};
 pub use self::put::put_scattered;
 use super::super::fuse::{MOST, Matrices, NO_REACH, Reach, Reaches, Rows};
 use super::super::stream::Memory;

@@ -362,6 +362,28 @@ impl Wide for Avx512 {
     }
 }
 
+/// The lowest bytes of sixteen elements of four rows, side by side for each of them; the others are zero.
+///
+/// # Safety
+/// The processor has AVX-512 with BW.
+#[inline(always)]
+pub unsafe fn four_rows([a, b, c, d]: [Avx512; 4]) -> Avx512 {
+    const PLACES: Table = {
+        let mut places = [0; 16];
+        let mut at = 0;
+        while at < 16 {
+            places[at] = (at % 4 * 4 + at / 4) as u8;
+            at += 1;
+        }
+        places
+    };
+    // SAFETY: the caller's.
+    unsafe {
+        let (low, high) = (_mm512_packus_epi32(a.0, b.0), _mm512_packus_epi32(c.0, d.0));
+        Avx512(_mm512_packus_epi16(low, high)).shuffle(&PLACES)
+    }
+}
+
 /// Where each piece of as many vectors as there are channels comes from, one vector after another joining those before,
 /// as [`pick`] wants it: first is what is there already, then the vector that joins. `TALL`: the channels are in turns, and
 /// are taken apart.

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::{Bf16, Half, Narrow, Output, Real, round_bits};
-use crate::backend::host::transpose::{Avx2, Avx512, Load, LoadFn, load_oblongs, load_squares};
+use crate::backend::host::transpose::{Avx2, Avx512, Load, LoadFn, load_fours, load_oblongs, load_squares};
 use crate::dtype::Scalar;
 
-/// The transpose of a cast which does not saturate. None: its rows are better cast by themselves, as those to single bytes are that read
-/// four times as many.
+/// The transpose of a cast which does not saturate. None: its rows are better cast by themselves, as those to single bytes mostly
+/// are that read four times as many.
 pub fn between(from: Scalar, to: Scalar) -> Option<LoadFn> {
     Some(match (from, to) {
         (Scalar::Float32, Scalar::Float16) => load_oblongs::<To16<Half>, 4, 2>,
@@ -31,6 +31,7 @@ pub fn between(from: Scalar, to: Scalar) -> Option<LoadFn> {
         (Scalar::Bfloat16, Scalar::Float32) => load_squares::<From16<Bf16>, 2, 4>,
         (Scalar::Int16, Scalar::Float32) => load_squares::<From16<i16>, 2, 4>,
         (Scalar::Uint16, Scalar::Float32) => load_squares::<From16<u16>, 2, 4>,
+        (Scalar::Float32, Scalar::Uint8) => load_fours::<Within<u8>, 4>,
         (Scalar::Uint16, Scalar::Uint8) => load_squares::<Each<u16, u8>, 2, 1>,
         _ => return None,
     })
@@ -81,6 +82,9 @@ struct From16<S>(PhantomData<S>);
 /// Floats to signed integers: an instruction makes NaN and what is out of their range the lowest one.
 struct Cut<S, D>(PhantomData<(S, D)>);
 
+/// Float32 to single bytes, each of them in four.
+struct Within<D>(PhantomData<D>);
+
 macro_rules! loads {
     ($vector:ident: $($name:ty, $from:ident => $value:expr;)*) => {$(
         impl Load<$vector> for $name {
@@ -105,6 +109,12 @@ loads! { Avx512:
     };
     From16<i16>, from => floats(_mm512_cvtepi16_epi32(_mm256_loadu_si256(from.cast())));
     From16<u16>, from => floats(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())));
+    Within<u8>, from => {
+        let values = _mm512_loadu_ps(from.cast());
+        // The second operand is the result where one is NaN.
+        let values = _mm512_min_ps(_mm512_max_ps(values, _mm512_setzero_ps()), _mm512_set1_ps(255.0));
+        _mm512_cvttps_epi32(values)
+    };
     Cut<f32, i32>, from => {
         let values = _mm512_loadu_ps(from.cast());
         let is_above = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(values, _mm512_set1_ps(-(i32::MIN as f32)));
@@ -173,7 +183,7 @@ mod tests {
             found += 1;
             check((from, to), load);
         }
-        assert_eq!(found, 19);
+        assert_eq!(found, 20);
     }
 
     fn check((from, to): (Scalar, Scalar), load: LoadFn) {

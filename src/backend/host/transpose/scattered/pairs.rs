@@ -52,6 +52,16 @@ pub unsafe fn load_oblongs<L: Load<x86::Avx2>, const FROM: usize, const SIZE: us
     unsafe { load_tiles::<Oblongs<L>, FROM, SIZE>(scattered) }
 }
 
+/// The same of single bytes, as vectors are loaded of as many elements of four bytes.
+///
+/// # Safety
+/// As [`by_pairs`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+pub unsafe fn load_fours<L: Load<x86::Avx512>, const FROM: usize>(scattered: &Scattered) -> bool {
+    // SAFETY: the caller's.
+    unsafe { load_tiles::<Fours<L>, FROM, 1>(scattered) }
+}
+
 /// # Safety
 /// As [`load_squares`].
 #[inline(always)]
@@ -85,6 +95,9 @@ pub unsafe fn cast_by_pairs<const SIZE: usize>(
 
 /// How a strip is transposed: as many rows as a window has, and columns as a vector has elements.
 trait Tiles<const FROM: usize, const SIZE: usize> {
+    /// Columns of a strip.
+    const WIDE: usize = LINE / SIZE;
+
     /// Transposes one into the buffer, and between its steps has so many columns written of the one before, though not all.
     ///
     /// # Safety
@@ -113,6 +126,45 @@ impl<L: Load<x86::Avx512>, const FROM: usize, const SIZE: usize> Tiles<FROM, SIZ
             if SIZE > 1 && row == 0 {
                 write(side / 2);
             }
+        }
+    }
+}
+
+/// Of single bytes by two squares of elements of four bytes, each of which is four rows: strips are a quarter as wide, of which the
+/// first cache holds more beside what was asked for.
+struct Fours<L>(PhantomData<L>);
+
+impl<L: Load<x86::Avx512>, const FROM: usize> Tiles<FROM, 1> for Fours<L> {
+    const WIDE: usize = LINE / 4;
+
+    #[inline(always)]
+    unsafe fn strip(block: &Block<1>, from: *const u8, into: *mut u8, mut write: impl FnMut(usize)) {
+        const WIDE: usize = LINE / 4;
+        for row in [0, LINE] {
+            // SAFETY: the caller's.
+            unsafe {
+                let from = by_itself(from);
+                let mut tile = [[MaybeUninit::<x86::Avx512>::uninit(); 4]; 4];
+                for (lane, tile) in tile.iter_mut().enumerate() {
+                    let rows = block.rows.as_ptr().add(row + lane * WIDE);
+                    let load = |row: usize| L::load(from.offset(*rows.add(row)));
+                    let vectors = turn::<x86::Avx512, 4>(sixteen!(INDEX => {
+                        let row = INDEX % 4 * 4;
+                        x86::four_rows([load(row), load(row + 1), load(row + 2), load(row + 3)])
+                    }));
+                    tile.iter_mut().zip(vectors).for_each(|(place, vector)| {
+                        place.write(vector);
+                    });
+                }
+                let to = into.add(row);
+                for index in 0..4 {
+                    let group = x86::Avx512::exchange(tile.map(|lane| lane[index].assume_init()));
+                    for (lane, vector) in group.into_iter().enumerate() {
+                        vector.store(to.offset(block.column(4 * lane + index)));
+                    }
+                }
+            }
+            write(WIDE / 2);
         }
     }
 }
@@ -166,7 +218,7 @@ unsafe fn write<T: Tiles<FROM, SIZE>, const FROM: usize, const SIZE: usize>(
 ) -> bool {
     let Scattered { source, destination, matrices, .. } = *scattered;
     let Matrices { ref rows, columns, outer, .. } = *matrices;
-    let (height, side) = (Windows::<SIZE>::HEIGHT, LINE / SIZE);
+    let (height, side) = (Windows::<SIZE>::HEIGHT, T::WIDE);
     let all = (rows.blocks - 1) * rows.offsets.len() + rows.last;
     debug_assert!(all >= height && 2 * (STRIP + columns.len() * PAIR) <= STAGE);
     // Where columns follow one another, what one ends with and the next begins with makes a pair.
