@@ -32,7 +32,7 @@ pub struct Group {
 
 impl Group {
     /// How many axes are around the innermost ones of a job whose elements lie within a group on both sides, where groups follow
-    /// one another in the destination, but not in the source.
+    /// one another in the destination, but not in the source. Few that do on both sides are one.
     pub fn apart(isa: Isa, axes: &[Axis], (from, to): (i64, i64)) -> Option<usize> {
         if !has_shuffles(isa) {
             return None;
@@ -51,8 +51,12 @@ impl Group {
             if elements > 1 && reach == (elements - 1) * from && is_moved() {
                 let next = axes[..around].last()?;
                 let follows = |step: i64, size: i64| step == elements * size;
-                let is_apart = follows(next.destination, to) && !follows(next.source, from);
-                return (is_apart && pays(isa, axes, around, from)).then_some(around);
+                if !follows(next.destination, to) {
+                    return None;
+                }
+                if !follows(next.source, from) {
+                    return pays(isa, axes, around, from).then_some(around);
+                }
             }
         }
         None
