@@ -16,6 +16,8 @@ const PAIR: usize = 2 * LANE;
 /// Bytes of all groups from which on a table is worth it, and of those of a call.
 const LEAST: i64 = 512;
 const LEAST_ROW: i64 = 96;
+/// Groups of one that are larger than a lane where there are no shuffles of lines.
+const LEAST_BY_LANES: i64 = 16;
 
 /// The innermost axes of a job that a shuffle does.
 #[derive(Clone, Copy)]
@@ -80,7 +82,10 @@ impl Group {
             if (elements > 1 || !from.unsigned_abs().is_power_of_two()) && (is_same || is_of_a_lane) {
                 let row = bytes * axis.extent;
                 let all = axes[..around].iter().fold(row, |all: i64, axis| all.saturating_mul(axis.extent));
-                let are_many = row >= LEAST_ROW && all >= LEAST;
+                // Those of lanes have tables that are made in each call.
+                let by_lanes = isa != Isa::Avx512 && bytes > LANE as i64 && around > 0;
+                let least_row = if by_lanes { LEAST_BY_LANES * bytes } else { LEAST_ROW };
+                let are_many = row >= least_row && all >= LEAST;
                 return (are_many && pays(isa, axes, around + 1, from)).then_some(Group {
                     around: around + 1,
                     elements: elements as usize,
