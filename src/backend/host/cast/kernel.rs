@@ -226,7 +226,10 @@ impl CastKernel {
         let is_wide = matrices.columns.len() >= LINE / destination_size;
         let widens = source_size < destination_size;
         let reads_more = source_size >= 4 * destination_size;
-        let is_short = !reads_more || matrices.columns.len() <= SHORT_WINDOW;
+        let columns = matrices.columns.len();
+        // Of longer rows the next columns are those of the next matrix.
+        let is_whole = matrices.next != (columns * source_size) as i64;
+        let is_short = !reads_more || is_whole && columns <= SHORT_WINDOW;
         let pays =
             is_wide && is_short && (self.is_alone && !reads_more || widens || !clash(matrices.rows.offsets));
         self.caster.as_loaded().filter(|_| pays)
