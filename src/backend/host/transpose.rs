@@ -1042,7 +1042,7 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
         true if matrix.columns * SIZE <= NARROW => side,
         true => STREAM_BAND / SIZE,
         false if V::LANES <= 2 && matrix.rows > side && knows_sets() => matrix.rows_of_sets(SIZE).max(side),
-        false if 16 * V::LANES == LINE && (Memory::is_zen5() || cfg!(test)) => {
+        false if 16 * V::LANES == LINE && matrix.rows > side && (Memory::is_zen5() || cfg!(test)) => {
             matrix.lines_of_sets(SIZE).map_or(BAND, |lines| lines * side)
         }
         // Lines of such rows push each other out of the caches before the next column is looked at.
