@@ -463,8 +463,9 @@ impl Matrix {
     }
 
     /// How many lines of each row of the destination a band writes, where rows of the source share sets and vectors are lines
-    /// (measured on Zen 5): rows that share sets as well are written as many lines at a time as there are of them to a set of
-    /// their source's. None: as many as are best elsewhere.
+    /// (measured on Zen 5): eight where those rows start on one set, four where they do on two, and so on. None: where others
+    /// are best, as many as elsewhere. By itself, for small matrices are none of that and pay for what it takes.
+    #[cold]
     fn lines_of_sets(&self, size: usize) -> Option<usize> {
         // Rows that start less than half a line from a multiple share sets, too; of sixteen bytes, lines are then read twice.
         let near = if size < 16 { LINE as isize / 2 } else { 0 };
@@ -485,6 +486,20 @@ impl Matrix {
     fn has_room(&self, size: usize, side: usize) -> bool {
         let (sets, each) = (sets(self.source_row), side.div_ceil(sets(self.destination_row)));
         each <= WAYS / 2 && sets > 2 || each <= WAYS / 4 && (sets > 1 || size == 16)
+    }
+
+    /// Whether it has, where that was measured: on Zen 3, and on Zen 5 where vectors are lines, which are written whole. By itself, as
+    /// [`Matrix::lines_of_sets`].
+    #[cold]
+    fn keeps_lines(&self, size: usize, side: usize) -> bool {
+        match Memory::is_zen5() {
+            true => {
+                side * size == LINE
+                    && side <= WAYS * sets(self.destination_row)
+                    && !clashes_in_source(self, size, side)
+            }
+            false => knows_sets() && self.has_room(size, side),
+        }
     }
 
     /// Asks for what lies so many bytes from its elements.
@@ -1340,15 +1355,7 @@ fn clashes(matrix: &Matrix, size: usize, side: usize) -> bool {
                 || off(step, 16 * CLASH / rows) <= 64 / rows)
     };
     let clashes_twice = matrix.source_row % CLASH == 0 && (size <= 4 || side * size < LINE);
-    // Where vectors are lines, each is written whole while the first cache has one of every row of the destination.
-    let has_lines =
-        || side * size == LINE && side <= WAYS * sets(step) && !clashes_in_source(matrix, size, side);
-    let has_room = || match Memory::is_zen5() {
-        true => has_lines(),
-        false => knows_sets() && matrix.has_room(size, side),
-    };
-    let is_multiple = || step % clash == 0 && !has_room();
-    (is_multiple() || is_near())
+    (step % clash == 0 && !matrix.keeps_lines(size, side) || is_near())
         && matrix.rows * size >= CLASHING_ROW
         && matrix.rows * matrix.columns * size > CLASHING_FROM[usize::from(!clashes_twice)]
 }
@@ -2024,8 +2031,7 @@ pub(super) mod tests {
         let mut case = Case::new(3 << 20);
         for kernels in all().iter().filter(|kernels| kernels.0 >= 2) {
             let size = kernels.0;
-            let step =
-                |elements: usize, step: isize| (step - (elements * size) as isize).rem_euclid(step).max(0);
+            let step = |elements: usize, step: isize| (step - (elements * size) as isize).rem_euclid(step);
             for to in [CLASH, CLASH / 2, CLASH / 4, CLASH / 8, CLASH / 16, CLASH + size as isize, 960] {
                 for from in [CLASH, CLASH / 2, CLASH / 4, CLASH + size as isize] {
                     for (rows, columns) in [(1024 / size, 256 / size), (640 / size + 3, 128 / size + 5)] {

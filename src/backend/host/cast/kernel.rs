@@ -223,10 +223,10 @@ impl CastKernel {
     /// reads four times as many bytes as it writes has windows of which the second cache holds two where rows are short.
     fn as_loaded(&self, matrices: &Matrices) -> Option<LoadFn> {
         let (source_size, destination_size) = self.caster.sizes();
-        let is_wide = matrices.columns.len() >= LINE / destination_size;
+        let columns = matrices.columns.len();
+        let is_wide = columns >= LINE / destination_size;
         let widens = source_size < destination_size;
         let reads_more = source_size >= 4 * destination_size;
-        let columns = matrices.columns.len();
         // Of longer rows the next columns are those of the next matrix.
         let is_whole = matrices.next != (columns * source_size) as i64;
         let is_short = !reads_more || is_whole && columns <= SHORT_WINDOW;
@@ -589,7 +589,7 @@ const WHOLE: (usize, usize) = (4 << 10, 768);
 const HEIGHT: usize = 512;
 /// Rows of the source that start at multiples of so many bytes share few sets of the caches.
 const CLASH: isize = 1024;
-/// Columns of a window which reads four bytes for each that it writes.
+/// The most columns of a window which reads four bytes for each that it writes.
 const SHORT_WINDOW: usize = 512;
 /// Bytes of a block of a matrix that is narrow one way.
 const NARROW: usize = 16 << 10;

@@ -362,7 +362,7 @@ impl Wide for Avx512 {
     }
 }
 
-/// The lowest bytes of sixteen elements of four rows, side by side for each of them; the others are zero.
+/// Of sixteen elements of four rows, which have nothing but their lowest bytes, those side by side for each of them.
 ///
 /// # Safety
 /// The processor has AVX-512 with BW.

@@ -93,12 +93,12 @@ pub unsafe fn cast_by_pairs<const SIZE: usize>(
     unsafe { Some(feed.end() && write::<Best, SIZE, SIZE>(scattered, transpose, feed, &stage)) }
 }
 
-/// How a strip is transposed: as many rows as a window has, and columns as a vector has elements.
+/// How a strip is transposed: as many rows as a window has, and as many columns as a vector has elements, or fewer.
 trait Tiles<const FROM: usize, const SIZE: usize> {
     /// Columns of a strip.
     const WIDE: usize = LINE / SIZE;
 
-    /// Transposes one into the buffer, and between its steps has so many columns written of the one before, though not all.
+    /// Transposes one into the buffer, and between its steps has so many columns written of the one before.
     ///
     /// # Safety
     /// As [`by_pairs`], of rows and columns that the block has.
@@ -134,19 +134,21 @@ impl<L: Load<x86::Avx512>, const FROM: usize, const SIZE: usize> Tiles<FROM, SIZ
 /// first cache holds more beside what was asked for.
 struct Fours<L>(PhantomData<L>);
 
+/// Elements of four bytes in a vector.
+const FOURS: usize = LINE / 4;
+
 impl<L: Load<x86::Avx512>, const FROM: usize> Tiles<FROM, 1> for Fours<L> {
-    const WIDE: usize = LINE / 4;
+    const WIDE: usize = FOURS;
 
     #[inline(always)]
     unsafe fn strip(block: &Block<1>, from: *const u8, into: *mut u8, mut write: impl FnMut(usize)) {
-        const WIDE: usize = LINE / 4;
         for row in [0, LINE] {
             // SAFETY: the caller's.
             unsafe {
                 let from = by_itself(from);
                 let mut tile = [[MaybeUninit::<x86::Avx512>::uninit(); 4]; 4];
                 for (lane, tile) in tile.iter_mut().enumerate() {
-                    let rows = block.rows.as_ptr().add(row + lane * WIDE);
+                    let rows = block.rows.as_ptr().add(row + lane * FOURS);
                     let load = |row: usize| L::load(from.offset(*rows.add(row)));
                     let vectors = turn::<x86::Avx512, 4>(sixteen!(INDEX => {
                         let row = INDEX % 4 * 4;
@@ -164,7 +166,7 @@ impl<L: Load<x86::Avx512>, const FROM: usize> Tiles<FROM, 1> for Fours<L> {
                     }
                 }
             }
-            write(WIDE / 2);
+            write(FOURS / 2);
         }
     }
 }
