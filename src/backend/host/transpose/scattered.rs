@@ -342,7 +342,9 @@ pub fn reach(size: usize, how: How, memory: Memory, pairs: bool, inner: &Axis) -
         Memory::Mesh if inner.extent as usize * size >= LEAST => 2,
         _ => 1,
     };
-    let pairs = (pairs && memory == Memory::Near).then(|| &of_size[way - 1]);
+    // Rows that share sets of the first cache have less of it.
+    let shares = usize::from(inner.source % CLASH as i64 == 0);
+    let pairs = (pairs && memory == Memory::Near).then(|| &of_size[[4, 12][shares]]);
     [pairs, Some(&of_size[way]), Some(&of_size[11])]
 }
 
@@ -373,7 +375,7 @@ fn reach_of_pairs(size: usize) -> Option<&'static Reach> {
 }
 
 /// By the size of elements: 1, 2, 4, 8 and 16 bytes.
-static REACHES: [[Reach; 12]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
+static REACHES: [[Reach; 13]; 5] = [reaches(1), reaches(2), reaches(4), reaches(8), reaches(16)];
 
 /// Those of [`put_scattered`] by the sizes of elements of the source and of the destination: through the caches, and around them.
 static CASTS: [[[Reach; 2]; 5]; 5] = {
@@ -418,7 +420,7 @@ const fn reach_of_puts(from: usize, to: usize, streams: bool) -> Reach {
 /// [`Memory::Other`], of which only short rows are asked for a block ahead; that of [`Memory::Near`] where rows clash,
 /// however long the innermost axis is; last what stays in the caches of a job that is written around them, where rows that are
 /// put together are too short for that, but longer than one.
-const fn reaches(size: usize) -> [Reach; 12] {
+const fn reaches(size: usize) -> [Reach; 13] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
     let direct = Reach {
@@ -476,7 +478,7 @@ const fn reaches(size: usize) -> [Reach; 12] {
     let few = ACROSS.2 / size;
     let apart = if size <= 2 { Reach { rows: few, columns: few, ..across } } else { across };
     // Windows of wide elements are few rows, and what each begins with takes its time.
-    let columns = if size == 16 { 2 * PAIRS.1 } else { PAIRS.1 };
+    let columns = if size == 16 { 4 * PAIRS.1 } else { PAIRS.1 };
     let short = Reach { spread: SHORT_ROW / size, ..staged };
     let pairs = Reach {
         rows: PAIRS.0 / size,
@@ -494,7 +496,8 @@ const fn reaches(size: usize) -> [Reach; 12] {
     };
     let clashing = Reach { long: usize::MAX >> 1, ..near };
     let few = Reach { alone: usize::MAX >> 1, ..near };
-    [direct, staged, runs, near, pairs, blocks, tall, across, apart, short, clashing, few]
+    let narrow = Reach { columns: if size == 16 { 2 * PAIRS.1 } else { PAIRS.1 } / size, ..pairs };
+    [direct, staged, runs, near, pairs, blocks, tall, across, apart, short, clashing, few, narrow]
 }
 
 /// `lines`: a vector is as long as a line, so that no line has to stay in a cache until the rest of it is written.

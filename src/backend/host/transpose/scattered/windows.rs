@@ -140,9 +140,7 @@ impl<'a, const SIZE: usize, const FROM: usize> Asked<'a, SIZE, FROM> {
     #[inline(always)]
     fn ask(&mut self, lines: usize) {
         let ((matrix, rows), asked) = (&self.rows[self.now ^ 1], &mut self.asked);
-        // Of wide elements the first cache has less than a window beside what is written.
-        let prefetch = if SIZE == 16 { prefetch_second } else { prefetch_first };
-        self.lines.ask(lines, prefetch, || {
+        self.lines.ask(lines, prefetch_first, || {
             let row = *rows[..PAIR / SIZE].get(*asked)?;
             *asked += 1;
             Some(matrix.wrapping_offset(row))
