@@ -687,6 +687,35 @@ impl Caster {
             && self.to_complex.is_none()
     }
 
+    /// Casts `count` rows, which start so many bytes from each other, of `n` elements that follow each other on both sides.
+    /// False: a value was lost where none may be.
+    ///
+    /// # Safety
+    /// So many are readable and writable.
+    pub unsafe fn rows(
+        &self,
+        (mut source, from_row): (*const u8, isize),
+        (mut destination, to_row): (*mut u8, isize),
+        n: usize,
+        count: usize,
+    ) -> bool {
+        let is_simple = self.is_plain() && !self.exact;
+        for _ in 0..count {
+            // SAFETY: as the caller says.
+            unsafe {
+                if is_simple {
+                    (self.row)(source, destination, n);
+                } else if !self.run(source, destination, n) {
+                    return false;
+                }
+            }
+            // After the last row these are nowhere.
+            source = source.wrapping_offset(from_row);
+            destination = destination.wrapping_offset(to_row);
+        }
+        true
+    }
+
     /// Casts `n` elements that follow each other on both sides. False: a value was lost where none may
     /// be.
     ///

@@ -197,12 +197,17 @@ impl CastKernel {
         n < few || n * (destination_size as i64) < LINE as i64
     }
 
-    /// Elements of a row that the caches hold, below which pieces are better: those that are as they lie take longest to be put
-    /// together where they are wide, and are cast fastest to narrow ones.
+    /// Elements of a row that the caches hold, below which pieces are better: rows that are as they lie are worth a call each the
+    /// sooner the wider their elements are, which take longest to be put together.
     fn short_row(&self, inner: &Axis) -> i64 {
         let is_run = (inner.source, inner.destination) == self.steps();
         match self.caster.sizes() {
             (8.., ..=2) if is_run => SHORT_ROW / 4,
+            (from, to) if is_run && self.caster.is_plain() => match from.max(to) {
+                8.. => SHORT_ROW / 4,
+                _ if from > to => SHORT_ROW * 3 / 8,
+                _ => SHORT_ROW * 3 / 4,
+            },
             (8.., _) if is_run => SHORT_ROW * 3 / 4,
             _ => SHORT_ROW,
         }
@@ -314,6 +319,15 @@ impl Kernel for CastKernel {
         next: (i64, i64),
     ) -> bool {
         let (source_size, destination_size) = self.caster.sizes();
+        let is_run = self.from_bits.is_none()
+            && self.to_bits.is_none()
+            && (from.1, to.1) == (source_size as i64, destination_size as i64);
+        if is_run && !self.streams {
+            let source = (self.sides.source.wrapping_offset(from.0 as isize), next.0 as isize);
+            let destination = (self.sides.destination.wrapping_offset(to.0 as isize), next.1 as isize);
+            // SAFETY: as the caller says.
+            return unsafe { self.caster.rows(source, destination, n, count) };
+        }
         let dense = to.1 == destination_size as i64
             && (from.1 == source_size as i64
                 || self.gather.is_some() && {
@@ -321,7 +335,6 @@ impl Kernel for CastKernel {
                     stream::gathers(from.1 as isize, gap as isize, count)
                 });
         let (read, written) = (n * source_size, n * destination_size);
-        let is_run = (from.1, to.1) == (source_size as i64, destination_size as i64);
         if self.streams_as_one(read, written, count) && is_run && next.1 == written as i64 {
             // SAFETY: as the caller says.
             return unsafe { self.as_one(from.0, to.0, n, count, next) };
