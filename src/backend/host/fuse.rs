@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 
 use super::stream::Memory;
 use super::transpose::{CLASH, CLASHING_ROW, PAGE, clash};
-use super::walk::{PerAxis, each_at};
+use super::walk::{PerAxis, Places, each_at, step_to_next};
 use crate::layout::Axis;
 
 /// The most rows, or columns, of a matrix.
@@ -188,8 +188,18 @@ pub struct Matrices<'a> {
     pub pairs: bool,
     /// Whether columns may be written around the caches.
     pub around: bool,
-    /// From where one starts in the source to where the next one does, unless it is the last along an axis.
+    /// From where one starts in the source to where the next one does along the innermost of those axes; without axes, to where
+    /// those start that are visited next.
     pub next: i64,
+}
+
+impl Matrices<'_> {
+    /// Where in the source what comes after one of them starts.
+    #[inline(always)]
+    pub fn after(&self, places: &Places) -> *const u8 {
+        let next = || places.source.wrapping_offset(self.next as isize);
+        places.next_source().unwrap_or_else(next)
+    }
 }
 
 /// Where a source ends whose first element is there, and whether each page between its lowest element and its highest has
@@ -374,11 +384,14 @@ pub fn each_matrix(
     if across.extent == 1 || reach.across {
         return Some(visit(start.0, start.1, &matrices, true));
     }
-    Some(each_at(&outer, start, &mut |from, to, _| {
+    Some(each_at(&outer, start, &mut |from, to, at| {
         (0..across.extent).all(|index| {
             let columns = columns.of(columns.steps(axes, index));
             let done = index * across.source;
-            let next = if index + 1 < across.extent { across.source } else { next - done };
+            let next = match index + 1 < across.extent {
+                true => across.source,
+                false => step_to_next(&outer, at).unwrap_or(0) - done,
+            };
             let (from, to) = (from + done, to + index * across.destination);
             let across = Axis { extent: 1, ..across };
             let last = columns.len();

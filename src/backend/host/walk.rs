@@ -670,6 +670,18 @@ pub fn each_at(axes: &[Axis], start: (i64, i64), visit: &mut impl FnMut(i64, i64
     }
 }
 
+/// From a place along some axes to the next one in the source; None: it is the last.
+pub fn step_to_next(axes: &[Axis], at: &[i64]) -> Option<i64> {
+    let mut step = 0;
+    for (axis, at) in axes.iter().zip(at).rev() {
+        if at + 1 < axis.extent {
+            return Some(step + axis.source);
+        }
+        step -= at * axis.source;
+    }
+    None
+}
+
 /// Where parts of a job are that are alike. No closure: one that is not inlined has the baseline's instructions.
 pub struct Places<'a> {
     pub source: *const u8,
@@ -704,6 +716,15 @@ impl<'a> Places<'a> {
         self.destination = self.destination.wrapping_offset(self.inner.destination as isize);
         self.left -= 1;
         self.left > 0 || self.carry()
+    }
+
+    /// Where the next one starts in the source, if there is one.
+    pub fn next_source(&self) -> Option<*const u8> {
+        if self.left > 1 {
+            return Some(self.source.wrapping_offset(self.inner.source as isize));
+        }
+        let first = self.source.wrapping_offset(((1 - self.inner.extent) * self.inner.source) as isize);
+        Some(first.wrapping_offset(step_to_next(self.outer, self.at)? as isize))
     }
 
     #[inline(never)]

@@ -647,7 +647,7 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
                                 (places.source.wrapping_add((first + most) * SIZE), next_columns)
                             }
                             (false, false) => {
-                                (places.source.wrapping_offset(matrices.next as isize), columns.len())
+                                (matrices.after(&places), columns.len())
                             }
                         };
                         let offsets = rows.of(if below { index + 1 } else { 0 });
@@ -740,7 +740,7 @@ unsafe fn side_by_side<const SIZE: usize>(scattered: &Scattered, transpose: Bloc
                     (true, _) => (from(index, block + 1), columns_of(block + 1).len(), index),
                     (false, true) => (from(index + 1, first), columns.len(), index + 1),
                     _ if beyond < across.extent => (from(0, beyond), columns_of(beyond).len(), 0),
-                    _ => (places.source.wrapping_offset(matrices.next as isize), columns.len(), 0),
+                    _ => (matrices.after(&places), columns.len(), 0),
                 };
                 let below = rows.of(below).iter().map(|row| next.wrapping_offset(*row));
                 let mut ahead = Ahead::new(below, width * SIZE);

@@ -48,7 +48,7 @@ pub unsafe fn put_scattered(
             let mut ahead = asks.then(|| {
                 let (next, offsets) = match index + 1 < rows.blocks {
                     true => (from_here.wrapping_offset(rows.next), rows.of(index + 1)),
-                    false => (places.source.wrapping_offset(matrices.next as isize), rows.of(0)),
+                    false => (matrices.after(&places), rows.of(0)),
                 };
                 Ahead::new(offsets.iter().map(move |row| next.wrapping_offset(*row)), width)
             });
