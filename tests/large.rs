@@ -391,7 +391,7 @@ fn streamed_casts_of_axes() {
     const BYTES: usize = 17 << 20;
     // Bytes of an element of either side, extents of the source but for the first, and the order of its axes in the result.
     type Case = (usize, usize, &'static [i64], &'static [usize]);
-    const CASES: [Case; 28] = [
+    const CASES: [Case; 34] = [
         (4, 1, &[517], &[1, 0]),
         (8, 1, &[769], &[1, 0]),
         (4, 2, &[1031], &[1, 0]),
@@ -420,6 +420,12 @@ fn streamed_casts_of_axes() {
         (8, 4, &[50, 100, 32], &[2, 1, 0, 3]),
         (8, 4, &[700, 3], &[1, 0, 2]),
         (2, 4, &[1000, 3], &[2, 1, 0]),
+        (4, 8, &[32, 24, 20], &[2, 0, 3, 1]),
+        (1, 4, &[100, 24, 20], &[2, 0, 3, 1]),
+        (2, 4, &[40, 24, 7], &[2, 0, 3, 1]),
+        (4, 8, &[333, 12, 20], &[2, 0, 3, 1]),
+        (1, 8, &[33, 6, 150], &[2, 0, 3, 1]),
+        (4, 8, &[35, 11, 90], &[2, 0, 3, 1]),
     ];
     let mut random = Random(17);
     for (from, to, extents, order) in CASES {

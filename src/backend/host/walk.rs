@@ -744,3 +744,33 @@ impl<'a> Places<'a> {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the next one starts is where going on leads.
+    #[test]
+    fn next_places() {
+        let axis = |extent, source| Axis { extent, source, destination: 7 };
+        for axes in [
+            vec![],
+            vec![axis(1, 5)],
+            vec![axis(3, -40)],
+            vec![axis(2, 3), axis(4, 100), axis(3, -8)],
+            vec![axis(3, 960), axis(1, 17), axis(2, 61_440)],
+        ] {
+            let mut at = PerAxis::new();
+            let base = std::ptr::without_provenance::<u8>(1 << 20);
+            let mut places = Places::new(&axes, base, std::ptr::without_provenance_mut(1 << 20), &mut at);
+            loop {
+                let next = places.next_source();
+                let goes_on = places.advance();
+                assert_eq!(next, goes_on.then_some(places.source), "{axes:?}");
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -646,9 +646,7 @@ unsafe fn by_a_buffer<const SIZE: usize>(scattered: &Scattered, streams: bool, t
                             (false, true) => {
                                 (places.source.wrapping_add((first + most) * SIZE), next_columns)
                             }
-                            (false, false) => {
-                                (matrices.after(&places), columns.len())
-                            }
+                            (false, false) => (matrices.after(&places), columns.len()),
                         };
                         let offsets = rows.of(if below { index + 1 } else { 0 });
                         Ahead::new(offsets.iter().map(move |row| next.wrapping_offset(*row)), width * SIZE)
@@ -1623,7 +1621,8 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
 #[cfg(test)]
 mod tests {
     #[cfg(target_arch = "x86_64")]
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
+    use std::collections::HashMap;
 
     use super::super::super::fuse::each_matrix;
     #[cfg(target_arch = "x86_64")]
@@ -1943,12 +1942,17 @@ mod tests {
             (&[3, 130, 70], &[0, 2, 1]),
             (&[50, 11, 13], &[2, 1, 0]),
             (&[37, 18, 5, 17], &[3, 2, 1, 0]),
+            (&[3, 40, 6, 20], &[2, 0, 3, 1]),
             (&[5, 131, 13, 8], &[3, 0, 1, 2]),
             (&[7, 16, 9, 3], &[2, 3, 1, 0]),
             (&[2, 3, 4, 5, 6], &[4, 1, 3, 0, 2]),
+            // Some that follow one another, then others that do.
+            (&[4, 35, 24, 7], &[2, 0, 3, 1]),
+            (&[3, 64, 3, 90], &[2, 0, 3, 1]),
+            (&[2, 100, 2, 150], &[2, 0, 3, 1]),
         ];
         for (from, to) in [(1, 1), (1, 4), (1, 8), (2, 2), (4, 1), (4, 2), (4, 4), (8, 2), (4, 8), (16, 4)] {
-            for (shape, order) in if *FEW { &cases[3..6] } else { cases } {
+            for (shape, order) in if *FEW { &cases[3..7] } else { cases } {
                 for around in [false, true] {
                     cast(&mut random, (from, to), shape, order, Casts::Put { around });
                 }
@@ -2077,8 +2081,23 @@ mod tests {
                             let end = matrices.end.map(|(end, dense)| (first.offset(end as isize), dense));
                             let scattered = Scattered { end, far: around, ..scattered };
                             let transpose = for_size(Isa::get(), from).unwrap();
-                            let put = |value: *const u8, result: *mut u8, n, _, _| run(value, result, n);
-                            put_scattered(&scattered, (from, to), transpose, around, put).unwrap()
+                            // Where what waits in a line goes on.
+                            let waiting = RefCell::new(HashMap::new());
+                            let put = |value: *const u8,
+                                       result: *mut u8,
+                                       n,
+                                       line: *mut Line,
+                                       ends: (bool, bool)| {
+                                let before = waiting.borrow_mut().remove(&line);
+                                assert_eq!(before, (!ends.0).then_some(result));
+                                if !ends.1 {
+                                    waiting.borrow_mut().insert(line, result.wrapping_add(n * to));
+                                }
+                                run(value, result, n)
+                            };
+                            let kept = put_scattered(&scattered, (from, to), transpose, around, put).unwrap();
+                            assert!(!kept || waiting.borrow().is_empty());
+                            kept
                         }
                         _ => cast_scattered(&scattered, (from, to), run).unwrap(),
                     }
