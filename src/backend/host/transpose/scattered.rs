@@ -300,6 +300,8 @@ const PAIRS: (usize, usize) = (8 << 10, 2 << 10);
 const LEAST_PAIRS: (usize, usize) = (640, 256);
 /// Bytes of the columns that are transposed there before they are written.
 const STRIP: usize = LINE;
+/// Columns that a vector takes apart at most ([`Vector::channels`]).
+const CHANNELS: usize = 4;
 /// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
 const LONG: usize = 128;
 /// Elements of one or two bytes of such axes where it is: their squares are large already.
@@ -467,7 +469,9 @@ const fn reaches(size: usize) -> [Reach; 13] {
     let runs = Reach { rows, columns, spread: usize::MAX, ..staged };
     // A kilobyte of each row, unless that is too many.
     let columns = if size < 4 { 256 } else { 1024 / size };
-    let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: usize::MAX, ..staged };
+    // Few columns are taken apart by vectors of whole lines.
+    let alone = if side > CHANNELS { side } else { CHANNELS + 1 };
+    let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: usize::MAX, alone, ..staged };
     // Short axes of wide elements are few vectors.
     let long = if size < 8 { LONG } else { 2 * LONG } / size;
     let tall = Reach { rows: TALL / size, long, ..direct };
