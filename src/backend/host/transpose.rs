@@ -515,6 +515,24 @@ impl Matrix {
         }
     }
 
+    /// Asks for what lies so many bytes from some columns of all of its rows, once for each line; 0: for nothing.
+    #[inline(always)]
+    fn ask_down(&self, size: usize, column: usize, columns: usize, ahead: isize) {
+        if ahead == 0 || column * size % LINE >= columns * size {
+            return;
+        }
+        let mut at = self.source.wrapping_add(column * size).wrapping_offset(ahead);
+        let first = asks_first();
+        for _ in 0..self.rows {
+            if first {
+                prefetch_first(at)
+            } else {
+                prefetch_second(at)
+            }
+            at = at.wrapping_offset(self.source_row);
+        }
+    }
+
     /// # Safety
     /// The part is within the matrix.
     #[inline(always)]
@@ -894,23 +912,25 @@ unsafe fn strip<V: Vector, const SIZE: usize>(matrix: &Matrix, row: usize) {
     }
 }
 
-/// Transposes some rows of any number of columns.
+/// Transposes some rows of any number of columns, and asks for lines so many bytes away or not: of what one vector has prefetchers
+/// bring by themselves, not of rows that one instruction reads by turns.
 ///
 /// # Safety
 /// As [`baseline`], with at least as many columns as a vector has elements.
 #[inline(always)]
-unsafe fn flat_strips<V: Vector, const SIZE: usize>(matrix: &Matrix) {
+unsafe fn flat_strips<V: Vector, const SIZE: usize>(matrix: &Matrix, ahead: isize) {
     let (n, side) = (16 / SIZE, 16 / SIZE * V::LANES);
     // SAFETY: the pieces are within the matrix.
     unsafe {
-        if matrix.rows >= n {
-            for column in cover(matrix.columns, side) {
+        for column in cover(matrix.columns, side) {
+            if matrix.rows > n {
+                matrix.ask_down(SIZE, column, side, ahead);
+            }
+            if matrix.rows >= n {
                 for row in cover(matrix.rows, n) {
                     flat::<V, SIZE, true>(matrix, row, column, n, None);
                 }
-            }
-        } else {
-            for column in cover(matrix.columns, side) {
+            } else {
                 flat::<V, SIZE, false>(matrix, 0, column, matrix.rows, None);
             }
         }
@@ -1034,7 +1054,7 @@ unsafe fn thin<V: Vector, const SIZE: usize, const TALL: bool>(matrix: &Matrix, 
         if TALL {
             tall_strips::<V, SIZE>(&matrix.part(SIZE, done, 0, long - done, thin));
         } else {
-            flat_strips::<V, SIZE>(&matrix.part(SIZE, 0, done, thin, long - done));
+            flat_strips::<V, SIZE>(&matrix.part(SIZE, 0, done, thin, long - done), ahead);
         }
     }
 }
@@ -1098,7 +1118,7 @@ unsafe fn squares<V: Vector, const SIZE: usize, const STREAM: bool, const AHEAD:
             }
         } else if left > 0 {
             let left = left.max(n);
-            flat_strips::<V, SIZE>(&matrix.part(SIZE, matrix.rows - left, 0, left, matrix.columns));
+            flat_strips::<V, SIZE>(&matrix.part(SIZE, matrix.rows - left, 0, left, matrix.columns), 0);
         }
     }
 }
@@ -1175,7 +1195,7 @@ unsafe fn small<L: Lane, const SIZE: usize>(matrix: &Matrix) {
         if matrix.rows >= n && matrix.columns > 0 {
             tall_strips::<L, SIZE>(matrix);
         } else if matrix.columns >= n && matrix.rows > 0 {
-            flat_strips::<L, SIZE>(matrix);
+            flat_strips::<L, SIZE>(matrix, 0);
         } else if SIZE <= 2 && matrix.rows >= half::<SIZE>() && matrix.columns >= half::<SIZE>() {
             let n = half::<SIZE>();
             for row in cover(matrix.rows, n) {
