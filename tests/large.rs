@@ -899,7 +899,7 @@ fn permutes(
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn streamed_permutations() {
     // Bytes of an element, extents of the source, and the order in which the result has its axes.
-    const CASES: [(usize, &[i64], &[usize]); 36] = [
+    const CASES: [(usize, &[i64], &[usize]); 45] = [
         (1, &[17_900_003], &[0]),
         (16, &[1_050_007], &[0]),
         (1, &[3001, 6007], &[1, 0]),
@@ -926,6 +926,16 @@ fn streamed_permutations() {
         (8, &[160, 13_200], &[1, 0]),
         (16, &[50, 21_001], &[1, 0]),
         (4, &[3, 150, 10_001], &[0, 2, 1]),
+        // Few long columns, and few long rows.
+        (4, &[1_100_003, 4], &[1, 0]),
+        (8, &[1_100_001, 2], &[1, 0]),
+        (8, &[3, 180_001, 4], &[0, 2, 1]),
+        (16, &[400_003, 3], &[1, 0]),
+        (1, &[24, 710_003], &[1, 0]),
+        (2, &[10, 850_001], &[1, 0]),
+        (4, &[5, 850_001], &[1, 0]),
+        (4, &[12, 350_003], &[1, 0]),
+        (8, &[7, 300_001], &[1, 0]),
         // Rows that lie crosswise: short and long ones, few or many on either side, with axes around them.
         (1, &[801, 350, 61], &[1, 0, 2]),
         (2, &[330, 32, 804], &[1, 0, 2]),
