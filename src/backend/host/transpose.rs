@@ -2139,11 +2139,11 @@ pub(super) mod tests {
     /// Channels in turns, of every length about whole vectors of them.
     #[test]
     fn channels() {
-        let mut case = Case::new(4 * 16 * 400);
+        let mut case = Case::new(7 * 16 * 400);
         for kernels in &all() {
             let each = LINE / kernels.0;
             for (channels, whole) in
-                [2, 3, 4, 5].into_iter().flat_map(|few| [1, 2, 5].map(|whole| (few, whole)))
+                [2, 3, 4, 5, 6, 7].into_iter().flat_map(|few| [1, 2, 5].map(|whole| (few, whole)))
             {
                 for long in (whole * each).saturating_sub(1)..=whole * each + 1 {
                     for shape in [(long, channels), (channels, long)] {

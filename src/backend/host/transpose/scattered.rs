@@ -300,8 +300,8 @@ const PAIRS: (usize, usize) = (8 << 10, 2 << 10);
 const LEAST_PAIRS: (usize, usize) = (640, 256);
 /// Bytes of the columns that are transposed there before they are written.
 const STRIP: usize = LINE;
-/// Columns that a vector takes apart at most ([`Vector::channels`]).
-const CHANNELS: usize = 4;
+/// Columns that a vector takes apart at most ([`Vector::channels`]), but of sixteen bytes.
+const CHANNELS: usize = 6;
 /// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
 const LONG: usize = 128;
 /// Elements of one or two bytes of such axes where it is: their squares are large already.
@@ -470,7 +470,8 @@ const fn reaches(size: usize) -> [Reach; 13] {
     // A kilobyte of each row, unless that is too many.
     let columns = if size < 4 { 256 } else { 1024 / size };
     // Few columns are taken apart by vectors of whole lines.
-    let alone = if side > CHANNELS { side } else { CHANNELS + 1 };
+    let most = if size <= 8 { CHANNELS } else { 4 };
+    let alone = if side > most { side } else { most + 1 };
     let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: usize::MAX, alone, ..staged };
     // Short axes of wide elements are few vectors.
     let long = if size < 8 { LONG } else { 2 * LONG } / size;
@@ -1626,7 +1627,6 @@ impl<'a, const SIZE: usize> Block<'a, SIZE> {
 mod tests {
     #[cfg(target_arch = "x86_64")]
     use std::cell::{Cell, RefCell};
-    use std::collections::HashMap;
 
     use super::super::super::fuse::each_matrix;
     #[cfg(target_arch = "x86_64")]
@@ -2086,7 +2086,7 @@ mod tests {
                             let scattered = Scattered { end, far: around, ..scattered };
                             let transpose = for_size(Isa::get(), from).unwrap();
                             // Where what waits in a line goes on.
-                            let waiting = RefCell::new(HashMap::new());
+                            let waiting = RefCell::new(std::collections::HashMap::new());
                             let put = |value: *const u8,
                                        result: *mut u8,
                                        n,

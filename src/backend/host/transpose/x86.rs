@@ -329,9 +329,13 @@ impl Vector for Avx512 {
                 (2, 0) => channels::<SIZE, 2, TALL, false>(matrix, 0),
                 (3, 0) => channels::<SIZE, 3, TALL, false>(matrix, 0),
                 (4, 0) => channels::<SIZE, 4, TALL, false>(matrix, 0),
+                (5, 0) if SIZE <= 8 => channels::<SIZE, 5, TALL, false>(matrix, 0),
+                (6, 0) if SIZE <= 8 => channels::<SIZE, 6, TALL, false>(matrix, 0),
                 (2, ahead) => channels::<SIZE, 2, TALL, true>(matrix, ahead),
                 (3, ahead) => channels::<SIZE, 3, TALL, true>(matrix, ahead),
                 (4, ahead) => channels::<SIZE, 4, TALL, true>(matrix, ahead),
+                (5, ahead) if SIZE <= 8 => channels::<SIZE, 5, TALL, true>(matrix, ahead),
+                (6, ahead) if SIZE <= 8 => channels::<SIZE, 6, TALL, true>(matrix, ahead),
                 _ => return false,
             }
         }
