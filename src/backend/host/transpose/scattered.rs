@@ -420,8 +420,8 @@ const fn reach_of_puts(from: usize, to: usize, streams: bool) -> Reach {
 /// runs that are asked for before; then those of [`Memory::Near`], the second for [`pairs`], the third in blocks that are
 /// asked for before; both of [`Memory::Deep`], the second for [`side_by_side`], and where its rows clash; the second of
 /// [`Memory::Other`], of which only short rows are asked for a block ahead; that of [`Memory::Near`] where rows clash,
-/// however long the innermost axis is; last what stays in the caches of a job that is written around them, where rows that are
-/// put together are too short for that, but longer than one.
+/// however long the innermost axis is; what stays in the caches of a job that is written around them, where rows that are
+/// put together are too short for that, but longer than one; last that of [`pairs`] where rows share sets of the first cache.
 const fn reaches(size: usize) -> [Reach; 13] {
     let (rows, columns) = (DIRECT.0 / size, DIRECT.1 / size);
     let (alone, long) = (32 / size, LONG / size);
