@@ -1049,7 +1049,16 @@ fn by_tiles() {
 #[cfg(not(miri))]
 fn parts_of_wider_ones() {
     type Case = (&'static [i64], &'static [i64], &'static [usize]);
-    const CASES: [Case; 12] = [
+    const CASES: [Case; 20] = [
+        // A few of the elements of each group, of few and of as many as are written around the caches.
+        (&[901, 3], &[901, 4], &[1, 0]),
+        (&[20, 90, 2], &[20, 90, 4], &[0, 2, 1]),
+        (&[20, 90, 2], &[20, 91, 6], &[0, 2, 1]),
+        (&[20, 9, 5, 90], &[20, 18, 5, 90], &[0, 2, 1, 3]),
+        (&[20, 64, 5], &[20, 64, 6], &[2, 0, 1]),
+        (&[400_000, 3], &[400_000, 4], &[1, 0]),
+        (&[2, 300_000, 2], &[2, 300_000, 3], &[0, 2, 1]),
+        (&[3, 100_001, 4], &[3, 100_001, 6], &[0, 2, 1]),
         (&[9, 10, 11, 8, 10, 12], &[9, 10, 11, 9, 10, 12], &[3, 0, 5, 2, 4, 1]),
         (&[9, 10, 11, 9, 10, 12], &[9, 11, 12, 9, 10, 12], &[3, 0, 5, 2, 4, 1]),
         (&[15, 16, 17, 15, 9], &[15, 16, 17, 15, 10], &[4, 3, 2, 1, 0]),
@@ -1073,7 +1082,17 @@ fn parts_of_wider_ones() {
 fn steps_of_short_axes() {
     type Case = (&'static [i64], &'static [i64], &'static [usize]);
     // As parts of one axis more, of which there is the first element.
-    const CASES: [Case; 20] = [
+    const CASES: [Case; 28] = [
+        // Lines that would push each other out of the caches.
+        (&[2, 64, 312, 1], &[2, 64, 312, 2], &[2, 1, 0, 3]),
+        (&[4, 256, 60, 1], &[4, 256, 60, 2], &[2, 1, 0, 3]),
+        (&[2, 4, 8, 16, 2, 34, 1], &[2, 4, 8, 16, 2, 34, 2], &[5, 4, 1, 3, 2, 0, 6]),
+        (&[104, 1024, 2, 1], &[104, 1024, 2, 2], &[1, 0, 2, 3]),
+        (&[8, 145, 16, 4, 1], &[8, 145, 16, 4, 2], &[0, 2, 1, 3, 4]),
+        (&[64, 64, 32, 1], &[64, 64, 32, 2], &[1, 2, 0, 3]),
+        // Axes that go on in the source where a short one ends.
+        (&[3, 12, 7, 20, 11, 5, 1], &[3, 12, 7, 20, 11, 5, 2], &[2, 0, 5, 3, 4, 1, 6]),
+        (&[1120, 64, 2, 2, 1], &[1120, 64, 2, 2, 2], &[1, 2, 0, 3, 4]),
         // Short rows that stay innermost, with few or many next to each other in the result.
         (&[2, 10, 4, 11, 8, 4, 1], &[2, 10, 4, 11, 8, 4, 2], &[3, 4, 1, 2, 0, 5, 6]),
         (&[55, 9, 2, 11, 15, 1], &[55, 9, 2, 11, 15, 2], &[1, 0, 3, 2, 4, 5]),
@@ -1097,6 +1116,35 @@ fn steps_of_short_axes() {
         (&[30, 3, 17, 3, 2], &[30, 3, 18, 3, 2], &[1, 0, 2, 4, 3]),
     ];
     permute_parts(&CASES, 31);
+}
+
+/// Windows of a source that overlap, and elements that come more than once, some apart or not: whichever axis is the next one
+/// in the source, what is put together in pieces is done once.
+#[test]
+#[cfg(not(miri))]
+fn steps_that_overlap() {
+    let mut random = Random(33);
+    for _ in 0..rounds() * 100 {
+        let size = 1 << random.below(5);
+        let ndim = 3 + random.below(3);
+        let mut shape: Vec<i64> = (0..ndim).map(|_| 2 + random.below(5) as i64).collect();
+        let strides: Vec<i64> =
+            (0..ndim).map(|_| [0, 1, 2, 2, 3, 4, 6, 8, 16, 64][random.below(10)]).collect();
+        shape[0] = 4096 / shape[1..].iter().product::<i64>() + 1;
+        let reach = |axis: usize| (shape[axis] - 1) * strides[axis];
+        let elements = 1 + (0..ndim).map(reach).sum::<i64>() as usize;
+        let bytes: Vec<u8> = (0..elements * size).map(|_| random.next() as u8).collect();
+        let source = Side { bytes, strides, byte_offset: 0 };
+        let result = dense(&mut random, &shape, size);
+        let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
+        let mut want = result.bytes.clone();
+        pairs(&shape, (&source, size), (&result, size), &mut |from, to| {
+            want[to..to + size].copy_from_slice(&source.bytes[from..from + size]);
+        });
+        copy(&tensor(&source, &shape, dtype), &tensor(&result, &shape, dtype), null_mut());
+        let wrong = wrong(&result.bytes, &want);
+        assert!(wrong == 0, "{shape:?} of steps {:?}, {size} bytes: {wrong} bytes", source.strides);
+    }
 }
 
 /// Short axes whose elements stay within a line or two, groups of which change places, alone and in more pieces than one; and
@@ -1212,10 +1260,19 @@ fn every_instruction_set() {
         "that_share_sets_of_the_caches",
         "parts_of_wider_ones",
         "steps_of_short_axes",
+        "steps_that_overlap",
     ];
     let lesser: &[(&str, &[&str])] = if cfg!(target_arch = "x86_64") {
         &[
-            ("baseline", &["that_share_sets_of_the_caches", "parts_of_wider_ones", "steps_of_short_axes"]),
+            (
+                "baseline",
+                &[
+                    "that_share_sets_of_the_caches",
+                    "parts_of_wider_ones",
+                    "steps_of_short_axes",
+                    "steps_that_overlap",
+                ],
+            ),
             ("avx2", around),
         ]
     } else {

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 
 use super::stream::Memory;
-use super::transpose::{CLASH, CLASHING_ROW, PAGE, clash};
+use super::transpose::{CLASH, CLASHING_ROW, PAGE, are_channels, clash};
 use super::walk::{PerAxis, Places, each_at, step_to_next};
 use crate::layout::Axis;
 
@@ -249,6 +249,8 @@ pub struct Reach {
     pub alone: usize,
     /// The fewest rows of all blocks of such a matrix together.
     pub alone_rows: usize,
+    /// Whether few rows or columns of such a matrix are left to [`are_channels`].
+    pub channels: bool,
     /// Whether rows take what they can before columns do; else what is shorter goes first.
     pub rows_first: bool,
     /// Axes are left alone where both that are innermost have so many elements.
@@ -335,8 +337,9 @@ pub fn each_matrix(
     let is_alone = (rows.cut, columns.cut) == (inner, near);
     let side = if is_alone { reach.alone } else { reach.side };
     let is_small = rows.len.min(columns.len) < side || columns.len < reach.least_columns;
+    let by_channels = || reach.channels && is_alone && are_channels(&axes[inner], &axes[near]);
     let least_rows = if is_alone { reach.alone_rows } else { reach.least_rows };
-    if is_small || all_rows < least_rows as i64 {
+    if is_small || all_rows < least_rows as i64 || by_channels() {
         return None;
     }
     let mut outer = PerAxis::new();

@@ -392,9 +392,13 @@ impl Kernel for Move {
     fn in_pieces(&self, axes: &[Axis], near: Option<usize>) -> Option<pieces::Order> {
         let has_both = self.copy.is_some() && self.transpose.is_some() && axes.len() <= MOST_AXES;
         let (inner, size) = (axes.last().filter(|_| has_both)?, self.size as i64);
-        let is_apart =
-            |near| pieces::are_apart(axes, near, size) || pieces::are_short_apart(axes, near, size);
-        if near.is_some_and(is_apart) {
+        let are_channels =
+            |near: usize| inner.extent * size >= LINE as i64 && transpose::are_channels(inner, &axes[near]);
+        let is_apart = |near| {
+            pieces::are_apart(axes, near, size)
+                || pieces::are_short_apart(axes, near, size) && !are_channels(near)
+        };
+        if near.map_or_else(|| pieces::are_rows_apart(axes, size), is_apart) {
             return Some(pieces::Order::Source);
         }
         if near.is_some_and(|near| self.are_short(inner, &axes[near])) {

@@ -35,6 +35,8 @@ const ROW: i64 = 128;
 /// Bytes of a run of the source that are worth reading by themselves.
 const RUN: i64 = 128;
 
+/// Lines whose places are multiples of so many bytes push each other out of the first cache.
+const CLASHING: i64 = 1024;
 /// Bytes from a run of the source to the next one beyond which they are not read in order.
 const APART: i64 = 4 * LINE as i64;
 
@@ -43,16 +45,60 @@ const APART: i64 = 4 * LINE as i64;
 pub fn are_apart(axes: &[Axis], near: usize, size: i64) -> bool {
     /// Bytes of a matrix that is not worth a call.
     const FEW: i64 = 320;
-    let (rows, columns) = (axes[axes.len() - 1].extent, axes[near].extent);
-    let apart = axes[near].source.abs();
-    // Every third one takes as long by vectors as by itself, and so do wide elements where vectors are short.
-    let is_wide = rows >= 8 && columns >= 2 * size && (size < 8 || Isa::get() == Isa::Avx512);
-    let are_few = rows * columns * size <= FEW;
-    let are_picked = size == 1 || apart != 3 * size && (size < 4 || is_wide || are_few);
+    /// Of a job that the third cache does not keep for the next one.
+    const MANY_BYTES: usize = 8 << 20;
+    let (inner, near) = (axes[axes.len() - 1], axes[near]);
+    let apart = near.source.abs();
+    // Every third one takes as long by vectors as by itself, and so do wide elements where vectors are short, and few of those
+    // unless their lines would push each other out of the first cache.
+    let are_few = inner.extent * near.extent * size <= FEW;
+    let are_many = || elements(axes) >= MANY_BYTES / size as usize;
+    let is_wide = || {
+        let clash = near.destination % CLASHING == 0 || inner.extent >= 8 && inner.source % CLASHING == 0;
+        let pays = match size {
+            4 => inner.extent >= 8 || clash || !are_many(),
+            8 => inner.extent >= 8 || clash,
+            _ => clash,
+        };
+        // Rows that go on where it ends are read in order anyway, which is as good of wide elements, and of many.
+        let is_in_order = inner.source == near.source * near.extent && (size > 4 || are_many());
+        let columns = if is_in_order { near.extent } else { in_a_row(axes, &near) };
+        columns >= 2 * size && (size < 8 || Isa::get() == Isa::Avx512) && pays
+    };
+    let are_picked = || size == 1 || apart != 3 * size && (size < 4 || are_few || is_wide());
     apart > size
         && apart <= LINE as i64 / 2
-        && are_picked
+        && are_picked()
         && elements(axes) >= if are_few { SOME } else { MANY }
+}
+
+/// How many elements of an axis that has a step, and of those that go on in the source where it ends, follow one another.
+fn in_a_row(axes: &[Axis], near: &Axis) -> i64 {
+    let mut count = near.extent;
+    while let Some(next) = axes.iter().find(|axis| axis.source == near.source * count && axis.extent > 1) {
+        count *= next.extent;
+    }
+    count
+}
+
+/// Whether that is so of a source whose innermost axis is that of the destination, too: of short rows whose elements are some
+/// apart, and go on in the source elsewhere than in the destination.
+pub fn are_rows_apart(axes: &[Axis], size: i64) -> bool {
+    let [.., along, inner] = axes else { return false };
+    let (apart, row) = (inner.source.abs(), inner.extent * size);
+    let most = match size {
+        _ if along.source % CLASHING == 0 => LINE as i64,
+        1 => 64,
+        2 => 32,
+        4 => 16,
+        _ => 0,
+    };
+    apart > size
+        && apart <= LINE as i64 / 2
+        && row <= most
+        && along.source.abs() > apart * inner.extent
+        && in_a_row(axes, inner) > inner.extent
+        && elements(axes) >= MANY
 }
 
 /// Whether that is so where its elements are not apart, but short runs of them are.

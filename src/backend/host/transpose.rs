@@ -39,6 +39,7 @@ use super::stream::{
     LINE, Line, Memory, asks_first, prefetch_bytes, prefetch_first, prefetch_second, prefetch_to_write,
     write_around, write_around_asking,
 };
+use crate::layout::Axis;
 
 /// A matrix to transpose, or a part of one.
 ///
@@ -188,8 +189,8 @@ trait Vector: Copy {
     unsafe fn exchange(group: [Self; 4]) -> [Self; 4];
     /// In each lane, byte `table[i]` becomes byte i; zero from 128 on.
     unsafe fn shuffle(self, table: &Table) -> Self;
-    /// Transposes few columns that fill their rows (`TALL`), or few rows that fill the destination's, as many of the others
-    /// as a vector has elements at least, and asks for lines so many bytes away or not; false: not that few.
+    /// Transposes few columns of rows that are little longer (`TALL`), or few rows that fill the destination's, as many of the
+    /// others as a vector has elements at least, and asks for lines so many bytes away or not; false: not that few.
     #[inline(always)]
     unsafe fn channels<const SIZE: usize, const TALL: bool>(_matrix: &Matrix, _ahead: isize) -> bool {
         false
@@ -1011,6 +1012,27 @@ unsafe fn flat_packed<V: Vector, const SIZE: usize, const GROUP: usize>(
     whole * count
 }
 
+/// Whether an axis that is innermost in the destination, and one that is in the source, in bytes, are for
+/// [`Vector::channels`]: elements that are in turns on one side, with what is left out of each turn of the source. Wider
+/// elements than eight bytes may be four.
+pub fn are_channels(inner: &Axis, near: &Axis) -> bool {
+    let most = match near.source {
+        #[cfg(target_arch = "x86_64")]
+        _ if Isa::get() != Isa::Avx512 => 0,
+        ..=8 => MOST_CHANNELS,
+        _ => MOST_CHANNELS - 2,
+    };
+    if near.extent <= inner.extent {
+        let turn = near.extent * near.source..=most * near.source;
+        turn.contains(&inner.source) && inner.source % near.source == 0
+    } else {
+        inner.extent <= most && near.destination == inner.extent * inner.destination
+    }
+}
+
+/// Of no more than eight bytes.
+const MOST_CHANNELS: i64 = if cfg!(target_arch = "x86_64") { 6 } else { 0 };
+
 /// Transposes few columns or rows, in groups where they are packed.
 ///
 /// # Safety
@@ -1024,7 +1046,7 @@ unsafe fn thin<V: Vector, const SIZE: usize, const TALL: bool>(matrix: &Matrix, 
     };
     let follow = step == (thin * SIZE) as isize;
     // SAFETY: the caller's.
-    if follow && unsafe { V::channels::<SIZE, TALL>(matrix, ahead) } {
+    if (TALL || follow) && unsafe { V::channels::<SIZE, TALL>(matrix, ahead) } {
         return;
     }
     // What is between rows is read as more columns, of which nothing is written.
@@ -1745,12 +1767,13 @@ impl<'a> Batch<'a> {
         let Each::Matrix { first, next, size, .. } = self.each else { return };
         let (row, rows) = (first.columns * size, first.rows);
         let from = self.source.wrapping_offset(done as isize * next);
-        if first.source_row == row as isize {
-            let (mut at, end) = (at, at + some);
+        // Rows that share lines are asked for with what is between them.
+        if (row..row + LINE).contains(&(first.source_row as usize)) {
+            let step = first.source_row as usize;
+            let (bytes, mut at, end) = (rows * step, at * step / row, (at + some) * step / row);
             while at < end {
-                // Nothing is between the rows of a matrix.
-                let (matrix, past) = (at / self.bytes, at % self.bytes);
-                let some = (end - at).min(self.bytes - past);
+                let (matrix, past) = (at / bytes, at % bytes);
+                let some = (end - at).min(bytes - past);
                 prefetch_bytes(
                     from.wrapping_offset(matrix as isize * next).wrapping_add(past),
                     some as isize,
@@ -2168,9 +2191,15 @@ pub(super) mod tests {
         let mut case = Case::new(72 * (PAGE + 32));
         for kernels in &all() {
             let size = kernels.0;
-            for columns in 1..(16 / size).max(2) {
+            for columns in 1..(16 / size).max(6) {
                 let row = columns * size;
-                let steps = (row + size..=32).step_by(size).chain([row + 1, row + 3, 63, PAGE, PAGE + size]);
+                let steps = (row + size..=32.max(6 * size)).step_by(size).chain([
+                    row + 1,
+                    row + 3,
+                    63,
+                    PAGE,
+                    PAGE + size,
+                ]);
                 for step in steps.filter(|step| *step > row).step_by(skip().min(5)) {
                     let gap = (step - row) as isize;
                     for rows in [8, 16, 17, 33, 64, 71] {

@@ -300,8 +300,6 @@ const PAIRS: (usize, usize) = (8 << 10, 2 << 10);
 const LEAST_PAIRS: (usize, usize) = (640, 256);
 /// Bytes of the columns that are transposed there before they are written.
 const STRIP: usize = LINE;
-/// Columns that a vector takes apart at most ([`Vector::channels`]), but of sixteen bytes.
-const CHANNELS: usize = 6;
 /// Bytes of innermost axes that are long enough by themselves where nothing is written around the caches.
 const LONG: usize = 128;
 /// Elements of one or two bytes of such axes where it is: their squares are large already.
@@ -433,6 +431,7 @@ const fn reaches(size: usize) -> [Reach; 13] {
         side: 1,
         lane: 16 / size,
         alone,
+        channels: false,
         rows_first: false,
         long,
         spread: 0,
@@ -454,6 +453,7 @@ const fn reaches(size: usize) -> [Reach; 13] {
         side,
         lane: 16 / size,
         alone: side,
+        channels: false,
         rows_first: true,
         long,
         spread: 0,
@@ -469,10 +469,8 @@ const fn reaches(size: usize) -> [Reach; 13] {
     let runs = Reach { rows, columns, spread: usize::MAX, ..staged };
     // A kilobyte of each row, unless that is too many.
     let columns = if size < 4 { 256 } else { 1024 / size };
-    // Few columns are taken apart by vectors of whole lines.
-    let most = if size <= 8 { CHANNELS } else { 4 };
-    let alone = if side > most { side } else { most + 1 };
-    let blocks = Reach { rows: BLOCK / (columns * size), columns, spread: usize::MAX, alone, ..staged };
+    let blocks =
+        Reach { rows: BLOCK / (columns * size), columns, spread: usize::MAX, channels: true, ..staged };
     // Short axes of wide elements are few vectors.
     let long = if size < 8 { LONG } else { 2 * LONG } / size;
     let tall = Reach { rows: TALL / size, long, ..direct };

@@ -323,19 +323,32 @@ impl Vector for Avx512 {
 
     #[inline(always)]
     unsafe fn channels<const SIZE: usize, const TALL: bool>(matrix: &Matrix, ahead: isize) -> bool {
+        // What is between rows is read as more columns, of which nothing is written.
+        let (few, are_apart) = match matrix.source_row / SIZE as isize {
+            _ if !TALL => (matrix.rows, false),
+            wide if wide * SIZE as isize == matrix.source_row && wide >= matrix.columns as isize => {
+                (wide as usize, wide > matrix.columns as isize)
+            }
+            _ => return false,
+        };
         // SAFETY: the caller's; the processor has VBMI where it has what is asked for here.
         unsafe {
-            match (if TALL { matrix.columns } else { matrix.rows }, ahead) {
-                (2, 0) => channels::<SIZE, 2, TALL, false>(matrix, 0),
-                (3, 0) => channels::<SIZE, 3, TALL, false>(matrix, 0),
-                (4, 0) => channels::<SIZE, 4, TALL, false>(matrix, 0),
-                (5, 0) if SIZE <= 8 => channels::<SIZE, 5, TALL, false>(matrix, 0),
-                (6, 0) if SIZE <= 8 => channels::<SIZE, 6, TALL, false>(matrix, 0),
-                (2, ahead) => channels::<SIZE, 2, TALL, true>(matrix, ahead),
-                (3, ahead) => channels::<SIZE, 3, TALL, true>(matrix, ahead),
-                (4, ahead) => channels::<SIZE, 4, TALL, true>(matrix, ahead),
-                (5, ahead) if SIZE <= 8 => channels::<SIZE, 5, TALL, true>(matrix, ahead),
-                (6, ahead) if SIZE <= 8 => channels::<SIZE, 6, TALL, true>(matrix, ahead),
+            match (few, ahead) {
+                (3, _) if are_apart => channels::<SIZE, 3, TALL, true, true>(matrix, ahead),
+                (4, _) if are_apart => channels::<SIZE, 4, TALL, true, true>(matrix, ahead),
+                (5, _) if SIZE <= 8 && are_apart => channels::<SIZE, 5, TALL, true, true>(matrix, ahead),
+                (6, _) if SIZE <= 8 && are_apart => channels::<SIZE, 6, TALL, true, true>(matrix, ahead),
+                _ if are_apart => return false,
+                (2, 0) => channels::<SIZE, 2, TALL, false, false>(matrix, 0),
+                (3, 0) => channels::<SIZE, 3, TALL, false, false>(matrix, 0),
+                (4, 0) => channels::<SIZE, 4, TALL, false, false>(matrix, 0),
+                (5, 0) if SIZE <= 8 => channels::<SIZE, 5, TALL, false, false>(matrix, 0),
+                (6, 0) if SIZE <= 8 => channels::<SIZE, 6, TALL, false, false>(matrix, 0),
+                (2, ahead) => channels::<SIZE, 2, TALL, false, true>(matrix, ahead),
+                (3, ahead) => channels::<SIZE, 3, TALL, false, true>(matrix, ahead),
+                (4, ahead) => channels::<SIZE, 4, TALL, false, true>(matrix, ahead),
+                (5, ahead) if SIZE <= 8 => channels::<SIZE, 5, TALL, false, true>(matrix, ahead),
+                (6, ahead) if SIZE <= 8 => channels::<SIZE, 6, TALL, false, true>(matrix, ahead),
                 _ => return false,
             }
         }
@@ -423,13 +436,19 @@ const fn joins<const SIZE: usize, const CHANNELS: usize, const TALL: bool>()
 }
 
 /// Takes apart channels that are in turns, or puts them in turns, as many as a vector has elements at a time, and asks for
-/// lines so many bytes away or not.
+/// lines so many bytes away or not. `GAP`: only the first are wanted.
 ///
 /// # Safety
 /// As [`Vector::channels`]; the processor has the instructions.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool, const AHEAD: bool>(
+unsafe fn channels<
+    const SIZE: usize,
+    const CHANNELS: usize,
+    const TALL: bool,
+    const GAP: bool,
+    const AHEAD: bool,
+>(
     matrix: &Matrix,
     ahead: isize,
 ) {
@@ -442,7 +461,10 @@ unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool, c
     } else {
         ((source_row, each), (turn, CHANNELS as isize * each))
     };
-    // SAFETY: vectors are within the elements; the last ones end where they do.
+    let wanted = if GAP { matrix.columns } else { CHANNELS };
+    // Behind the last row there may be nothing.
+    let last = u64::MAX >> ((CHANNELS - wanted) * SIZE);
+    // SAFETY: vectors are within the elements and what is between them; the last ones end where they do.
     unsafe {
         let tables = const { &joins::<SIZE, CHANNELS, TALL>() };
         let mut joins = [[_mm512_setzero_si512(); CHANNELS]; CHANNELS];
@@ -462,9 +484,16 @@ unsafe fn channels<const SIZE: usize, const CHANNELS: usize, const TALL: bool, c
                     let line = source.wrapping_offset(ahead);
                     if first { prefetch_first(line) } else { prefetch_second(line) }
                 }
-                vectors[vector] = _mm512_loadu_si512(source.cast());
+                vectors[vector] = if GAP && vector + 1 == CHANNELS {
+                    _mm512_maskz_loadu_epi8(last, source.cast())
+                } else {
+                    _mm512_loadu_si512(source.cast())
+                };
             }
             for vector in 0..CHANNELS {
+                if GAP && vector == wanted {
+                    break;
+                }
                 let mut joined = vectors[0];
                 for joining in 1..CHANNELS {
                     joined = pick::<SIZE>(joined, joins[vector][joining], vectors[joining]);
