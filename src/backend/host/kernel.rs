@@ -395,7 +395,7 @@ impl Kernel for Move {
         let are_channels =
             |near: usize| inner.extent * size >= LINE as i64 && transpose::are_channels(inner, &axes[near]);
         let is_apart = |near| {
-            pieces::are_apart(axes, near, size)
+            pieces::are_apart(axes, near, size, self.far)
                 || pieces::are_short_apart(axes, near, size) && !are_channels(near)
         };
         if near.map_or_else(|| pieces::are_rows_apart(axes, size), is_apart) {

@@ -41,27 +41,25 @@ const CLASHING: i64 = 1024;
 const APART: i64 = 4 * LINE as i64;
 
 /// Whether a source whose axis `near` is innermost there, and not in the destination, is better put together first: where
-/// its elements are some apart, but still some to a line, those are picked by vectors, and then transposed.
-pub fn are_apart(axes: &[Axis], near: usize, size: i64) -> bool {
+/// its elements are some apart, but still some to a line, those are picked by vectors, and then transposed. `far`: it may be in
+/// no cache.
+pub fn are_apart(axes: &[Axis], near: usize, size: i64, far: bool) -> bool {
     /// Bytes of a matrix that is not worth a call.
     const FEW: i64 = 320;
-    /// Of a job that the third cache does not keep for the next one.
-    const MANY_BYTES: usize = 8 << 20;
     let (inner, near) = (axes[axes.len() - 1], axes[near]);
     let apart = near.source.abs();
     // Every third one takes as long by vectors as by itself, and so do wide elements where vectors are short, and few of those
     // unless their lines would push each other out of the first cache.
     let are_few = inner.extent * near.extent * size <= FEW;
-    let are_many = || elements(axes) >= MANY_BYTES / size as usize;
     let is_wide = || {
         let clash = near.destination % CLASHING == 0 || inner.extent >= 8 && inner.source % CLASHING == 0;
         let pays = match size {
-            4 => inner.extent >= 8 || clash || !are_many(),
+            4 => inner.extent >= 8 || clash || !far,
             8 => inner.extent >= 8 || clash,
             _ => clash,
         };
-        // Rows that go on where it ends are read in order anyway, which is as good of wide elements, and of many.
-        let is_in_order = inner.source == near.source * near.extent && (size > 4 || are_many());
+        // Rows that go on where it ends are read in order anyway, which is as good of wide elements, and of what is in no cache.
+        let is_in_order = inner.source == near.source * near.extent && (size > 4 || far);
         let columns = if is_in_order { near.extent } else { in_a_row(axes, &near) };
         columns >= 2 * size && (size < 8 || Isa::get() == Isa::Avx512) && pays
     };

@@ -510,7 +510,7 @@ impl Kernel for CastKernel {
             _ if self.streams => self.has_few(inner.extent, pieces::are_in_order(axes)),
             _ => inner.extent < self.short_row(inner) && elements(axes) as i64 >= SOME_ROWS * inner.extent,
         };
-        let crosses = || near.is_some_and(|near| pieces::are_apart(axes, near, steps.0));
+        let crosses = || near.is_some_and(|near| pieces::are_apart(axes, near, steps.0, self.streams));
         let order = if is_short { Some(pieces::Order::Destination) } else { None };
         order.or_else(|| crosses().then_some(pieces::Order::Source))
     }
