@@ -8,6 +8,7 @@ use super::isa::Isa;
 use super::kernel::{Move, Sides};
 use super::prepared::{Kept, MOST_AXES, Room};
 use super::stream::{Buffer, LINE, prefetch_bytes};
+use super::transpose::CLASHING;
 use super::walk::{Kernel, PerAxis, each, each_at, walk};
 use super::{elements, larger_elements};
 use crate::layout::Axis;
@@ -35,8 +36,6 @@ const ROW: i64 = 128;
 /// Bytes of a run of the source that are worth reading by themselves.
 const RUN: i64 = 128;
 
-/// Lines whose places are multiples of so many bytes push each other out of the first cache.
-const CLASHING: i64 = 1024;
 /// Bytes from a run of the source to the next one beyond which they are not read in order.
 const APART: i64 = 4 * LINE as i64;
 
@@ -52,7 +51,8 @@ pub fn are_apart(axes: &[Axis], near: usize, size: i64, far: bool) -> bool {
     // unless their lines would push each other out of the first cache.
     let are_few = inner.extent * near.extent * size <= FEW;
     let is_wide = || {
-        let clash = near.destination % CLASHING == 0 || inner.extent >= 8 && inner.source % CLASHING == 0;
+        let clash = near.destination % CLASHING as i64 == 0
+            || inner.extent >= 8 && inner.source % CLASHING as i64 == 0;
         let pays = match size {
             4 => inner.extent >= 8 || clash || !far,
             8 => inner.extent >= 8 || clash,
@@ -85,7 +85,7 @@ pub fn are_rows_apart(axes: &[Axis], size: i64) -> bool {
     let [.., along, inner] = axes else { return false };
     let (apart, row) = (inner.source.abs(), inner.extent * size);
     let most = match size {
-        _ if along.source % CLASHING == 0 => LINE as i64,
+        _ if along.source % CLASHING as i64 == 0 => LINE as i64,
         1 => 64,
         2 => 32,
         4 => 16,

@@ -18,7 +18,7 @@ mod x86;
 use std::mem::MaybeUninit;
 
 pub use self::scattered::{
-    Load, LoadFn, Scattered, ScatteredFn, cast_scattered, clash, for_size as scattered_for_size,
+    CLASHING, Load, LoadFn, Scattered, ScatteredFn, cast_scattered, clash, for_size as scattered_for_size,
     put_scattered, reach, reach_of_casts,
 };
 #[cfg(target_arch = "x86_64")]

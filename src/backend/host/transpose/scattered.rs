@@ -311,7 +311,7 @@ const NEAR_BYTES: usize = 8 << 10;
 #[cfg(target_arch = "x86_64")]
 const NARROW_ELEMENTS: usize = 32 << 10;
 /// Rows and columns that start at multiples of so many bytes push each other out of the first cache.
-const CLASHING: isize = 1024;
+pub const CLASHING: isize = 1024;
 /// Of eight lines after the first as many as it has room for nevertheless.
 const FEW_CLASH: usize = 2;
 
