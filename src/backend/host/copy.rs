@@ -2,7 +2,7 @@
 
 use super::isa::Isa;
 #[cfg(target_arch = "x86_64")]
-use super::stream::Memory;
+use super::stream::{Copies, Memory};
 use super::walk::{PerAxis, Places};
 use crate::layout::Axis;
 
@@ -41,23 +41,39 @@ pub mod x86;
 
 /// Copies bytes that follow one another.
 ///
-/// The system's library does it by an instruction (REP MOVSB) from about 2 KB on, which takes thirty times as long on AMD's
-/// Zen 3 and 4 where the destination is less than half a line behind the source in its page (glibc's bug 30994), and from a
-/// few megabytes on around the caches, before that pays.
-///
 /// # Safety
 /// So many are readable and writable, and do not overlap.
 #[inline(always)]
 pub unsafe fn bytes(source: *const u8, destination: *mut u8, bytes: usize) {
+    // SAFETY: the caller's.
+    unsafe { bytes_of(source, destination, bytes, bytes) };
+}
+
+/// The same for a row of so many bytes in all.
+///
+/// The system's library does it by an instruction (REP MOVSB) from about 2 KB on, which takes thirty times as long on AMD's
+/// Zen 3 and 4 where the destination is less than half a line behind the source in its page (glibc's bug 30994), and from a
+/// few megabytes on around the caches, before that pays. On Zen 5 it takes twice as long as vectors in the first cache, and
+/// the library leaves it too early beyond the second.
+///
+/// # Safety
+/// As [`bytes`].
+#[inline(always)]
+unsafe fn bytes_of(source: *const u8, destination: *mut u8, bytes: usize, all: usize) {
     /// Bytes from which on a call less does not show.
     #[cfg(target_arch = "x86_64")]
     const SOME: usize = 256;
     // SAFETY: the caller's.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if bytes >= SOME && Memory::copies_by_vectors() {
-            return x86::bytes(source, destination, bytes);
+        if bytes >= SOME {
+            match Memory::copies() {
+                Copies::System => {}
+                Copies::Vectors => return x86::bytes(source, destination, bytes),
+                Copies::Lines => return x86::bytes_by_lines(source, destination, bytes, all),
+            }
         }
+        let _ = all;
         source.copy_to_nonoverlapping(destination, bytes);
     }
 }
@@ -92,7 +108,7 @@ unsafe fn rows<const SIZE: usize>(
         }
         // The same loop with the steps of common views constant, for which it is vectorised.
         match from.element {
-            step if step == size => each_row_by!(s, d => bytes(s, d, n * SIZE)),
+            step if step == size => each_row_by!(s, d => bytes_of(s, d, n * SIZE, n * SIZE * count)),
             step if step == -size => each_row_by!(s, d => in_blocks::<SIZE>(s, -size, d, n)),
             step if step == 2 * size => each_row_by!(s, d => in_blocks::<SIZE>(s, 2 * size, d, n)),
             step if step == 3 * size => each_row_by!(s, d => in_blocks::<SIZE>(s, 3 * size, d, n)),
@@ -429,7 +445,7 @@ pub unsafe fn of_any_size(
         for row in 0..count as isize {
             let (source, destination) = (source.offset(row * from.row), destination.offset(row * to.row));
             if (from.element, to.element) == (size as isize, size as isize) {
-                bytes(source, destination, n * size);
+                bytes_of(source, destination, n * size, n * size * count);
                 continue;
             }
             if size <= SHORT {
@@ -440,7 +456,7 @@ pub unsafe fn of_any_size(
             }
             for index in 0..n as isize {
                 let element = source.offset(index * from.element);
-                bytes(element, destination.offset(index * to.element), size);
+                bytes_of(element, destination.offset(index * to.element), size, size * n * count);
             }
         }
     }
@@ -460,11 +476,22 @@ mod tests {
             (0, bytes),
             #[cfg(target_arch = "x86_64")]
             (if Isa::Avx2.is_there() { 2 * LINE } else { usize::MAX }, x86::bytes),
+            #[cfg(target_arch = "x86_64")]
+            (if Isa::Avx512.is_there() { 2 * LINE } else { usize::MAX }, |source, destination, length| {
+                // SAFETY: the caller's.
+                unsafe { x86::bytes_by_lines(source, destination, length, length) }
+            }),
+            #[cfg(target_arch = "x86_64")]
+            (if Isa::Avx512.is_there() { 2 * LINE } else { usize::MAX }, |source, destination, length| {
+                // SAFETY: the caller's.
+                unsafe { x86::bytes_by_lines(source, destination, length, usize::MAX) }
+            }),
         ];
         let places = if cfg!(miri) { vec![0, 33] } else { (0..LINE).step_by(3).collect::<Vec<_>>() };
-        let most = if cfg!(miri) { 300 } else { 700 };
+        let lengths = if cfg!(miri) { [0..300, 0..0] } else { [0..700, 2040..2060] };
+        let most = lengths.iter().map(|lengths| lengths.end).max().unwrap();
         let source: Vec<u8> = (0..most + LINE).map(|index| (index * 7 + index / 251) as u8).collect();
-        let lengths = (0..most).filter(|length| length % 5 < 2);
+        let lengths = lengths.into_iter().flatten().filter(|length| length % 5 < 2);
         for (length, (from, to)) in
             lengths.flat_map(|length| places.iter().map(move |to| (length, (length % 7, *to))))
         {

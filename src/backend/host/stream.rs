@@ -156,6 +156,18 @@ static KNOWN: AtomicU8 = AtomicU8::new(u8::MAX);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const ZEN5: u8 = 4;
 
+/// What copies bytes in order.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// The system's library.
+    System,
+    /// AVX2: with that alone, and on Zen 4. Measured on Zen 3.
+    Vectors,
+    /// AVX-512 and the processor's instruction: on Zen 5.
+    Lines,
+}
+
 /// What processors differ in that no instruction tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code))]
@@ -191,14 +203,17 @@ impl Memory {
         matches!(Memory::get(), Memory::Near | Memory::Other)
     }
 
-    /// Whether bytes in order are copied by vectors rather than by the system's library: with AVX2 alone and on Zen 4, for the
-    /// instruction that it uses is slow at some addresses on AMD's Zen 3 and 4. Measured on Zen 3; on Zen 5 the system's is
-    /// as fast as C's best.
+    /// What copies bytes in order.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub fn copies_by_vectors() -> bool {
-        let by_vectors = Memory::joins_rows() && !Memory::is_zen5();
-        by_vectors && Isa::get() != Isa::Baseline
+    pub fn copies() -> Copies {
+        let (memory, is_zen5) = Memory::known();
+        match memory {
+            // Which has AVX-512, or would not be known as what it is.
+            Memory::Near if is_zen5 => Copies::Lines,
+            Memory::Near | Memory::Other if Isa::get() != Isa::Baseline => Copies::Vectors,
+            _ => Copies::System,
+        }
     }
 
     #[inline(always)]

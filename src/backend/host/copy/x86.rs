@@ -33,6 +33,46 @@ pub unsafe fn bytes(source: *const u8, destination: *mut u8, bytes: usize) {
     }
 }
 
+/// The same on Zen 5, by vectors of a line in the first cache and by REP MOVSB beyond, which takes lines from the second
+/// cache and back without room in the first. Of so many bytes in all.
+///
+/// # Safety
+/// As [`bytes`], of two lines at least. The processor has AVX-512.
+#[target_feature(enable = "avx512f")]
+pub unsafe fn bytes_by_lines(source: *const u8, destination: *mut u8, bytes: usize, all: usize) {
+    /// Bytes that the first cache holds on both sides, with something beside them.
+    const FIRST: usize = 16 << 10;
+    /// Bytes from which on the instruction is worth its beginning.
+    const LONG: usize = 2 << 10;
+    macro_rules! load {
+        ($at:expr) => {
+            _mm512_loadu_si512(source.add($at).cast())
+        };
+    }
+    // SAFETY: the ends are within the bytes; what is between begins within the first line, and a turn ends before the last
+    // two lines do.
+    unsafe {
+        if all > FIRST && bytes >= LONG {
+            return std::arch::asm!(
+                "rep movsb",
+                inout("rcx") bytes => _, inout("rsi") source => _, inout("rdi") destination => _,
+                options(nostack, preserves_flags)
+            );
+        }
+        let (first, y, z) = (load!(0), load!(bytes - PAIR), load!(bytes - LINE));
+        _mm512_storeu_si512(destination.cast(), first);
+        let mut at = LINE - destination.addr() % LINE;
+        while at + PAIR < bytes {
+            let (a, b) = (load!(at), load!(at + LINE));
+            _mm512_store_si512(destination.add(at).cast(), a);
+            _mm512_store_si512(destination.add(at + LINE).cast(), b);
+            at += PAIR;
+        }
+        _mm512_storeu_si512(destination.add(bytes - PAIR).cast(), y);
+        _mm512_storeu_si512(destination.add(bytes - LINE).cast(), z);
+    }
+}
+
 /// Where in two vectors the elements of a line are: every second one of both. Or, where the second vector begins an
 /// element before the first ends, so that it ends with the last of them.
 #[inline]
