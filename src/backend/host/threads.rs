@@ -6,7 +6,8 @@
 //! that one had of it, for each begins with its own share of the tasks.
 //!
 //! All that threads share is behind one lock, which is held for a few instructions and never while a
-//! task runs. Nothing exists before the first job that more than one thread may share.
+//! task runs. A job for one helper goes around it where somebody is looking for one: it is offered, and whoever takes the
+//! offer has its half. Nothing exists before the first job that more than one thread may share.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -140,14 +141,132 @@ struct Pool {
     work: Condvar,
     /// Sleeping callers wait here.
     done: Condvar,
-    /// Counts jobs that come and jobs that are done, so that threads can spin without the lock. Only
-    /// a hint, which is given once the lock is free: who sees it wants the lock.
-    changes: Changes,
+    /// What is known without the lock.
+    hints: Hints,
 }
 
-/// On a cache line of its own.
+/// What threads look at while they spin, on a cache line of its own.
 #[repr(align(128))]
-struct Changes(AtomicU32);
+struct Hints {
+    /// Counts jobs that come and jobs that are done, so that threads can spin without the lock. Only
+    /// a hint, which is given once the lock is free: who sees it wants the lock.
+    changes: AtomicU32,
+    /// Workers that look for work without sleeping, and threads that do so while they wait for something else. Who no
+    /// longer does looks once more at the list of jobs, so that those who count on it can.
+    looking: AtomicU32,
+    offer: Offer,
+}
+
+impl Hints {
+    /// How many look for work and do none, about.
+    fn free(&self) -> usize {
+        // Who has taken what was offered looks again when it is done, without another word: each would take the line from
+        // the caller.
+        let is_taken = matches!(self.offer.state.load(Ordering::Relaxed), TAKEN | AWAITED);
+        (self.looking.load(Ordering::Relaxed) as usize).saturating_sub(is_taken.into())
+    }
+}
+
+/// A job for its caller and one of those who are looking, in the line that they look at: nothing else goes from one to the
+/// other, but for what the task needs.
+struct Offer {
+    /// [`FREE`] and so on.
+    state: AtomicU32,
+    /// Where the caller ran when the job came.
+    processor: UnsafeCell<i32>,
+    halves: Halves,
+    task: UnsafeCell<Option<Task>>,
+    /// The helper's, once it is through.
+    panic: UnsafeCell<Option<Panic>>,
+}
+
+// SAFETY: the caller who has found it free writes to it before it is open, and again when it is done or still open; who has
+// taken it, between.
+unsafe impl Sync for Offer {}
+
+/// Any caller may have it.
+const FREE: u32 = 0;
+/// A caller has it, and writes.
+const HELD: u32 = 1;
+/// Whoever looks for work may take it.
+const OPEN: u32 = 2;
+/// Somebody works on it.
+const TAKEN: u32 = 3;
+/// The same, and the caller sleeps.
+const AWAITED: u32 = 4;
+/// Who has taken it is through, and does not look at it again.
+const DONE: u32 = 5;
+
+/// Tasks that nobody has begun, for two: in each half the first one and the end, of 16 bits each.
+struct Halves(AtomicU64);
+
+impl Halves {
+    /// Tasks at most.
+    const MOST: usize = u16::MAX as usize;
+
+    /// Of so many, without the first one.
+    fn set(&self, tasks: usize) {
+        let middle = tasks.div_ceil(2) as u16;
+        self.0.store(Halves::packed([1, middle, middle, tasks as u16]), Ordering::Relaxed);
+    }
+
+    fn packed(ends: [u16; 4]) -> u64 {
+        ends.iter().rev().fold(0, |all, end| all << 16 | u64::from(*end))
+    }
+
+    /// The next one of the thread's own half, the first one or the second, else the last one of the other.
+    fn take(&self, half: usize) -> Option<usize> {
+        let mut left = self.0.load(Ordering::Relaxed);
+        loop {
+            let mut ends: [u16; 4] = std::array::from_fn(|index| (left >> (16 * index)) as u16);
+            let (own, other) = (2 * half, 2 - 2 * half);
+            let task = if ends[own] < ends[own + 1] {
+                ends[own] += 1;
+                ends[own] - 1
+            } else if ends[other] < ends[other + 1] {
+                ends[other + 1] -= 1;
+                ends[other + 1]
+            } else {
+                return None;
+            };
+            let ends = Halves::packed(ends);
+            // Which of the two has a task is all that is decided here.
+            match self.0.compare_exchange(left, ends, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(task.into()),
+                Err(now) => left = now,
+            }
+        }
+    }
+}
+
+impl Offer {
+    const fn new() -> Offer {
+        Offer {
+            state: AtomicU32::new(FREE),
+            processor: UnsafeCell::new(-1),
+            halves: Halves(AtomicU64::new(0)),
+            task: UnsafeCell::new(None),
+            panic: UnsafeCell::new(None),
+        }
+    }
+
+    /// From one of those to another, if it is so.
+    fn turns(&self, from: u32, to: u32) -> bool {
+        // Who turns it sees what who turned it before has written, and shows what it has.
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Does a task, if there is one, and what is left of one half, and then of the other. The first panic of a task.
+    fn perform(&self, task: Task, mut next: Option<usize>, half: usize) -> Option<Panic> {
+        let mut panic = None;
+        while let Some(index) = next {
+            let result = catch_unwind(AssertUnwindSafe(|| task(index)));
+            panic = panic.or(result.err());
+            next = self.halves.take(half);
+        }
+        panic
+    }
+}
 
 struct State {
     jobs: Vec<Job>,
@@ -156,8 +275,6 @@ struct State {
     workers: usize,
     /// Workers that have begun, each of which has its number, from 1 on.
     numbers: usize,
-    /// Workers that look for work without sleeping, and threads that do so while they wait for something else.
-    spinning: usize,
     /// Workers that sleep and have not been called.
     sleeping: usize,
     /// Workers that were called and are not awake yet.
@@ -241,12 +358,13 @@ impl State {
         self.jobs.iter().map(Job::places).sum()
     }
 
-    /// Counts the sleepers off that are to be woken now.
-    fn call(&mut self) -> usize {
+    /// Counts the sleepers off that are to be woken now, where so many threads look for work.
+    fn call(&mut self, hints: &Hints) -> usize {
         if self.sleeping == 0 {
             return 0;
         }
-        let calls = self.places().saturating_sub(self.spinning + self.called).min(self.sleeping).min(CALLS);
+        let awake = hints.free() + self.called;
+        let calls = self.places().saturating_sub(awake).min(self.sleeping).min(CALLS);
         self.sleeping -= calls;
         self.called += calls;
         calls
@@ -260,7 +378,6 @@ impl Pool {
             last_id: 0,
             workers: 0,
             numbers: 0,
-            spinning: 0,
             sleeping: 0,
             called: 0,
             waiting: 0,
@@ -270,7 +387,7 @@ impl Pool {
             state: Mutex::new(state),
             work: Condvar::new(),
             done: Condvar::new(),
-            changes: Changes(AtomicU32::new(0)),
+            hints: Hints { changes: AtomicU32::new(0), looking: AtomicU32::new(0), offer: Offer::new() },
         }
     }
 
@@ -284,7 +401,7 @@ impl Pool {
         let is_awaited = changed && state.waiting > 0;
         drop(state);
         if changed {
-            self.changes.0.fetch_add(1, Ordering::Relaxed);
+            self.hints.changes.fetch_add(1, Ordering::Relaxed);
         }
         if is_awaited {
             self.done.notify_all();
@@ -301,6 +418,15 @@ impl Pool {
         // returns after that only: from here to there, nothing unwinds.
         let task: Task = unsafe { std::mem::transmute(task) };
         let processor = affinity::processor();
+        if helpers == 1
+            && tasks <= Halves::MOST
+            && let Some((panic, waited)) = self.offer(tasks, task, processor)
+        {
+            if let Some(panic) = panic {
+                resume_unwind(panic);
+            }
+            return waited;
+        }
         let mut shares = Tasks::new(tasks, helpers + 1);
         let mut next = shares.take(CALLER);
         let mut state = self.lock();
@@ -319,7 +445,7 @@ impl Pool {
         let tasks = shares;
         state.jobs.push(Job { id, task, processor, tasks, helpers: 0, max_helpers: helpers, panic: None });
         state.changed = true;
-        let calls = state.call();
+        let calls = state.call(&self.hints);
         self.unlock(state);
         self.wake(calls);
 
@@ -339,6 +465,91 @@ impl Pool {
             resume_unwind(panic);
         }
         waited
+    }
+
+    /// Offers a job to whoever is looking for one, and does it with that one's help, or without if nobody comes. None:
+    /// nobody looks, or another job is offered. Else a panic, and how long it was waited for the helper at the end.
+    fn offer(&self, tasks: usize, task: Task, processor: i32) -> Option<(Option<Panic>, Duration)> {
+        let Hints { offer, looking, .. } = &self.hints;
+        if !offer.turns(FREE, HELD) {
+            return None;
+        }
+        // Asked after that: what others write is here by then.
+        if looking.load(Ordering::Relaxed) == 0 {
+            offer.state.store(FREE, Ordering::Release);
+            return None;
+        }
+        // SAFETY: it is this thread's until it is open.
+        unsafe {
+            *offer.processor.get() = processor;
+            *offer.task.get() = Some(task);
+        }
+        offer.halves.set(tasks);
+        offer.state.store(OPEN, Ordering::Release);
+        let own = offer.perform(task, Some(0), CALLER);
+        // As a rule somebody has come, who has that line.
+        if offer.state.load(Ordering::Relaxed) == OPEN && offer.turns(OPEN, FREE) {
+            return Some((own, Duration::ZERO));
+        }
+        let waited = self.wait_for(offer);
+        // SAFETY: the helper is through, and it is this thread's until it is free.
+        let others = unsafe { (*offer.panic.get()).take() };
+        offer.state.store(FREE, Ordering::Release);
+        Some((own.or(others), waited))
+    }
+
+    /// Waits until who has taken an offer is through. How long that took, as of when the clock was last looked at.
+    fn wait_for(&self, offer: &Offer) -> Duration {
+        let is_done = || offer.state.load(Ordering::Acquire) == DONE;
+        let (mut since, mut waited) = (None, Duration::ZERO);
+        while !is_done() {
+            if waited >= PATIENCE {
+                if offer.turns(TAKEN, AWAITED) {
+                    let mut state = self.lock();
+                    state.waiting += 1;
+                    while !is_done() {
+                        state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    }
+                    state.waiting -= 1;
+                }
+                waited = since.map_or(waited, |since: Instant| since.elapsed());
+                continue;
+            }
+            // The helper is about to be through as a rule, and to look at a clock takes longer than that.
+            for _ in 0..8 {
+                std::hint::spin_loop();
+                if is_done() {
+                    return waited;
+                }
+            }
+            waited = since.get_or_insert_with(Instant::now).elapsed();
+            // Who helps may have no other processor to go on.
+            if waited > SPIN {
+                thread::yield_now();
+            }
+        }
+        waited
+    }
+
+    /// Takes what is offered, if anything is, and does its half: where its caller was.
+    fn accept(&self) -> Option<i32> {
+        let offer = &self.hints.offer;
+        if offer.state.load(Ordering::Relaxed) != OPEN || !offer.turns(OPEN, TAKEN) {
+            return None;
+        }
+        // SAFETY: it was written before it was open, and its caller waits for this thread.
+        let (task, processor) = unsafe { (*offer.task.get(), *offer.processor.get()) };
+        let panic = task.and_then(|task| offer.perform(task, offer.halves.take(FIRST_WORKER), FIRST_WORKER));
+        if panic.is_some() {
+            // SAFETY: its caller looks at it when this thread is through.
+            unsafe { *offer.panic.get() = panic };
+        }
+        if offer.state.swap(DONE, Ordering::AcqRel) == AWAITED {
+            // Not between the caller's last look and its sleep.
+            drop(self.lock());
+            self.done.notify_all();
+        }
+        Some(processor)
     }
 
     /// Waits until nobody runs a task of a job, of which none is left, and takes it off the list. How long that took,
@@ -378,12 +589,24 @@ impl Pool {
         mut goes_on: impl FnMut() -> bool,
     ) -> MutexGuard<'a, State> {
         // What this thread tells others it knows itself.
-        let seen = self.changes.0.load(Ordering::Relaxed).wrapping_add(state.changed.into());
+        let seen = self.hints.changes.load(Ordering::Relaxed).wrapping_add(state.changed.into());
         self.unlock(state);
-        while self.changes.0.load(Ordering::Relaxed) == seen && goes_on() {
+        while self.hints.changes.load(Ordering::Relaxed) == seen && goes_on() {
             std::hint::spin_loop();
         }
         self.lock()
+    }
+
+    /// The same for who looks for work, and does what is offered meanwhile: `goes_on` is told where its caller was.
+    fn look<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        mut goes_on: impl FnMut(Option<i32>) -> bool,
+    ) -> MutexGuard<'a, State> {
+        self.hints.looking.fetch_add(1, Ordering::Relaxed);
+        let state = self.spin(state, || goes_on(self.accept()));
+        self.hints.looking.fetch_sub(1, Ordering::Relaxed);
+        state
     }
 
     /// Makes one worker if there are fewer than are wanted; it makes the next. Where the system has no
@@ -406,7 +629,7 @@ impl Pool {
         mut state: MutexGuard<'a, State>,
         Picked { id, task, index, .. }: Picked,
     ) -> MutexGuard<'a, State> {
-        let calls = state.call();
+        let calls = state.call(&self.hints);
         self.unlock(state);
         self.wake(calls);
         let result = catch_unwind(AssertUnwindSafe(|| task(index)));
@@ -429,15 +652,18 @@ impl Pool {
                 state = self.perform(state, picked);
                 since = Instant::now();
             } else if since.elapsed() < patience {
-                state.spinning += 1;
-                state = self.spin(state, || !is_over() && since.elapsed() < patience);
-                state.spinning -= 1;
+                state = self.look(state, |accepted| {
+                    if accepted.is_some() {
+                        since = Instant::now();
+                    }
+                    !is_over() && since.elapsed() < patience
+                });
             } else {
                 break;
             }
         }
         // A job that has come meanwhile has counted on this thread.
-        let calls = state.call();
+        let calls = state.call(&self.hints);
         self.unlock(state);
         self.wake(calls);
     }
@@ -457,12 +683,13 @@ impl Pool {
                 state = self.perform(state, picked);
                 (since, is_late) = (None, false);
             } else if !is_late {
-                state.spinning += 1;
-                state = self.spin(state, || {
+                state = self.look(state, |accepted| {
+                    if accepted.is_some() {
+                        (since, last) = (None, accepted);
+                    }
                     is_late = since.get_or_insert_with(Instant::now).elapsed() >= LOOKING;
                     !is_late
                 });
-                state.spinning -= 1;
             } else {
                 self.unlock(state);
                 let off = last.and_then(Off::processor);
@@ -827,8 +1054,9 @@ mod tests {
             });
             loop {
                 let state = POOL.lock();
-                if state.spinning + state.sleeping > 0 {
-                    return state.spinning * late.load(Ordering::Relaxed) > 0;
+                let looking = POOL.hints.looking.load(Ordering::Relaxed) as usize;
+                if looking + state.sleeping > 0 {
+                    return looking * late.load(Ordering::Relaxed) > 0;
                 }
             }
         };
