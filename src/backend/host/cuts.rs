@@ -27,8 +27,9 @@ const EVEN: i64 = 100;
 pub struct Cuts<'a> {
     axes: &'a [Axis],
     start: (i64, i64),
-    /// The axis that is cut.
+    /// Which axis is cut, and that one.
     picked: usize,
+    cut: Axis,
     parts: i64,
     how: How,
 }
@@ -87,6 +88,7 @@ impl<'a> Cuts<'a> {
             axes,
             start,
             picked,
+            cut: axis,
             parts: parts(first),
             how: How::Boxes { first, part },
         });
@@ -99,6 +101,7 @@ impl<'a> Cuts<'a> {
             axes,
             start,
             picked: rows.picked,
+            cut: axes[rows.picked],
             parts: rows.parts,
             how: How::Moved(Moved::new(&rows, axes, address, size)),
         });
@@ -130,7 +133,7 @@ impl<'a> Cuts<'a> {
 
     /// The first step of a part.
     fn begin(&self, index: i64) -> i64 {
-        let extent = self.axes[self.picked].extent;
+        let extent = self.cut.extent;
         match &self.how {
             How::Boxes { .. } if index == 0 => 0,
             How::Boxes { first, part } => extent.min(first + index * part),
@@ -141,7 +144,7 @@ impl<'a> Cuts<'a> {
 
     /// Where that step of the axis is.
     fn at(&self, step: i64) -> (i64, i64) {
-        after(self.start, self.axes[self.picked], step)
+        after(self.start, self.cut, step)
     }
 
     /// Some steps of that axis, all of the ones within and of those around the one that is cut, and one of what is
@@ -163,7 +166,8 @@ impl<'a> Cuts<'a> {
         let mut own = PerAxis::new();
         self.axes[..self.picked].iter().for_each(|axis| own.push(*axis));
         if end - begin > 1 {
-            own.push(Axis { extent: end - begin, ..self.axes[along] });
+            let axis = if along == self.picked { self.cut } else { self.axes[along] };
+            own.push(Axis { extent: end - begin, ..axis });
         }
         self.axes[along + 1..].iter().for_each(|axis| own.push(*axis));
         // SAFETY: the caller's.

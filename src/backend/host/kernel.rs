@@ -448,6 +448,7 @@ impl Kernel for Move {
 }
 
 /// Moves elements of some bits, and clears what they leave of their room.
+#[derive(Clone)]
 pub struct MoveBits {
     pub sides: Sides,
     pub bits: u64,

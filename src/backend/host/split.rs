@@ -111,19 +111,22 @@ pub unsafe fn run(
     let parts = cuts.parts();
     // As many of the parts, evenly spread, go through the caches.
     let held = (parts as i128 * held as i128 / written.max(1) as i128) as i64;
-    let is_held = |index: i64| (index + 1) * held / parts > index * held / parts;
+    let is_held = move |index: i64| (index + 1) * held / parts > index * held / parts;
     let kept = AtomicBool::new(true);
-    let waited = threads::run(threads, parts as usize, &|index| {
-        if !kept.load(Ordering::Relaxed) {
+    // All of it in one place, which another thread has to bring from this one.
+    let (around, all_kept) = (kernel.clone(), &kept);
+    let task = move |index| {
+        if !all_kept.load(Ordering::Relaxed) {
             return;
         }
         let index = index as i64;
-        let kernel = through.as_ref().filter(|_| is_held(index)).unwrap_or(kernel);
+        let kernel = through.as_ref().filter(|_| is_held(index)).unwrap_or(&around);
         // SAFETY: the parts are the caller's job, each once.
         if !unsafe { cuts.part(index, kernel) } {
-            kept.store(false, Ordering::Relaxed);
+            all_kept.store(false, Ordering::Relaxed);
         }
-    });
+    };
+    let waited = threads::run(threads, parts as usize, &task);
     if let Some(streak) = streak.as_mut().filter(|_| threads > 1) {
         streak.helped(waited);
     }
@@ -149,9 +152,10 @@ mod tests {
     use super::*;
 
     /// Notes what it is asked to do.
+    #[derive(Clone)]
     struct Notes {
         least: (i64, i64),
-        matrices: Mutex<Vec<(usize, usize)>>,
+        matrices: Arc<Mutex<Vec<(usize, usize)>>>,
         /// Twice the elements of lines that two parts would share, which both of them do, and of the rows beside those.
         heads: Arc<AtomicUsize>,
         is_elsewhere: bool,
@@ -186,7 +190,7 @@ mod tests {
         }
 
         fn elsewhere(&self, _destination: *mut u8) -> Notes {
-            let (matrices, heads) = (Mutex::new(Vec::new()), self.heads.clone());
+            let (matrices, heads) = (Arc::default(), self.heads.clone());
             Notes { least: self.least, matrices, heads, is_elsewhere: true }
         }
 
@@ -218,18 +222,14 @@ mod tests {
                     Axis { extent: columns, source: 4, destination: 4 * rows },
                     Axis { extent: rows, source: 4 * columns, destination: 4 },
                 ];
-                let notes = Notes {
-                    least,
-                    matrices: Mutex::new(Vec::new()),
-                    heads: Arc::default(),
-                    is_elsewhere: false,
-                };
+                let notes =
+                    Notes { least, matrices: Arc::default(), heads: Arc::default(), is_elsewhere: false };
                 // What is in lines that parts would share is written there: nothing that anybody reads.
                 let mut memory = vec![0u8; (4 * rows * columns) as usize];
                 let destination = memory.as_mut_ptr().expose_provenance() as u64;
                 // SAFETY: as many bytes are there; nothing is read.
                 let done = unsafe { run(&axes, (0, 0), &notes, destination, 2) };
-                let matrices = notes.matrices.into_inner().unwrap();
+                let matrices = notes.matrices.lock().unwrap();
                 let which = format!("{rows} x {columns}, {least:?}: {matrices:?}");
                 assert!(done, "{which}");
                 let elements: usize = matrices.iter().map(|(rows, columns)| rows * columns).sum();

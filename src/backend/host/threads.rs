@@ -941,6 +941,23 @@ mod tests {
     }
 
     #[test]
+    fn each_of_two_begins_with_its_own_half() {
+        let halves = Halves(AtomicU64::new(0));
+        halves.set(7);
+        let of = |half, count| -> Vec<_> { (0..count).map_while(|_| halves.take(half)).collect() };
+        assert_eq!(of(FIRST_WORKER, 2), [4, 5]);
+        assert_eq!(of(CALLER, 2), [1, 2]);
+        assert_eq!(of(CALLER, 1), [3]);
+        assert_eq!(of(CALLER, 9), [6]);
+        for tasks in [1, 2, 3, Halves::MOST] {
+            halves.set(tasks);
+            let mut taken: Vec<_> = (0..).map_while(|turn| halves.take(turn % 2)).collect();
+            taken.sort_unstable();
+            assert!(taken.into_iter().eq(1..tasks), "{tasks} tasks");
+        }
+    }
+
+    #[test]
     fn runs_every_task_once() {
         for threads in [0, 1, 2, 3, 8, 1000] {
             for tasks in [0, 1, 2, 3, 7, 100, 2000] {
@@ -1067,11 +1084,9 @@ mod tests {
         }
     }
 
-    /// In a pool that no other test has jobs in, and no worker comes to.
-    #[test]
-    fn those_who_wait_help() {
-        static POOL: Pool = Pool::new();
-        let pool = &POOL;
+    /// In a pool that no other test has jobs in, and no worker comes to: how often a thread that waits helps with tasks
+    /// of jobs for so many helpers, the panic of one of which is its caller's.
+    fn helps(pool: &'static Pool, helpers: usize) -> usize {
         pool.help(Duration::ZERO, &|| false);
         pool.help(Duration::from_secs(20), &|| true);
         let (over, helped) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -1080,17 +1095,40 @@ mod tests {
             let waiting = scope.spawn(move || pool.help(Duration::from_secs(40), &is_over));
             let waiting = waiting.thread().id();
             let since = Instant::now();
-            while helped.load(Ordering::Relaxed) == 0 && since.elapsed() < Duration::from_secs(20) {
-                pool.run(2, 30, &|_| {
-                    if thread::current().id() == waiting {
-                        helped.fetch_add(1, Ordering::Relaxed);
-                    }
-                    thread::sleep(Duration::from_millis(1));
-                });
+            while helped.load(Ordering::Relaxed) < 2 && since.elapsed() < Duration::from_secs(20) {
+                let counts: Vec<AtomicUsize> = (0..30).map(|_| AtomicUsize::new(0)).collect();
+                let before = helped.load(Ordering::Relaxed);
+                let result = catch_unwind(AssertUnwindSafe(|| {
+                    pool.run(helpers, counts.len(), &|index| {
+                        counts[index].fetch_add(1, Ordering::Relaxed);
+                        let is_here = thread::current().id() == waiting;
+                        thread::sleep(Duration::from_millis(1));
+                        if is_here && helped.fetch_add(1, Ordering::Relaxed) == before {
+                            // Unlike panic!, it prints nothing.
+                            resume_unwind(Box::new(index));
+                        }
+                    });
+                }));
+                assert_eq!(result.is_err(), helped.load(Ordering::Relaxed) > before);
+                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
             }
             over.store(1, Ordering::Relaxed);
         });
-        assert!(helped.into_inner() > 0);
+        assert_eq!(pool.hints.looking.load(Ordering::Relaxed), 0);
+        helped.into_inner()
+    }
+
+    #[test]
+    fn those_who_wait_help() {
+        static POOL: Pool = Pool::new();
+        assert!(helps(&POOL, 2) > 0);
+    }
+
+    #[test]
+    fn those_who_wait_take_what_is_offered() {
+        static POOL: Pool = Pool::new();
+        assert!(helps(&POOL, 1) > 0);
+        assert_eq!(POOL.hints.offer.state.load(Ordering::Relaxed), FREE);
     }
 
     #[cfg(target_os = "linux")]

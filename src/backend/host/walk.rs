@@ -13,7 +13,7 @@ use super::{elements, stream};
 use crate::layout::{Axis, MAX_NDIM};
 
 /// Does the elements of a job. Offsets and steps count what the job does: bytes or bits.
-pub trait Kernel: Sync + Sized {
+pub trait Kernel: Clone + Sync {
     /// The steps of elements that follow each other, in the source and in the destination.
     fn steps(&self) -> (i64, i64);
 

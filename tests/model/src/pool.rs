@@ -2,11 +2,12 @@
 //! wait and atomic who goes on, tens of thousands of times in different orders. A lost wake-up shows as a
 //! deadlock, a task that runs twice or not at all as a wrong count.
 use std::any::Any;
+use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
 
-use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use shuttle::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use shuttle::sync::{Mutex, MutexGuard};
 use shuttle::thread;
 
@@ -145,6 +146,7 @@ fn explore(executions: usize, body: impl Fn(&'static Pool) + Send + Sync + 'stat
         body(pool);
         let state = pool.lock();
         assert!(state.jobs.is_empty() && state.waiting == 0);
+        assert_eq!(pool.hints.offer.state.load(Ordering::SeqCst), FREE);
         closing::CLOSING.set(true);
         drop(state);
         pool.work.notify_all();
@@ -227,5 +229,21 @@ fn those_who_wait_help() {
         check(pool, 1, 2);
         other.join().unwrap();
         check(pool, 2, 2);
+    });
+}
+
+/// Whoever has taken what was offered takes so long that the caller sleeps.
+#[test]
+fn callers_sleep_until_it_is_done() {
+    explore(executions(), |pool| {
+        check(pool, 1, 2);
+        let count = AtomicUsize::new(0);
+        pool.run(1, 2, &|index| {
+            for _ in 0..index * 20 {
+                thread::yield_now();
+            }
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        assert_eq!(count.load(Ordering::SeqCst), 2);
     });
 }
