@@ -1097,6 +1097,11 @@ mod tests {
             let waiting = waiting.thread().id();
             let since = Instant::now();
             while helped.load(Ordering::Relaxed) < 2 && since.elapsed() < Duration::from_secs(20) {
+                // Whoever finds nobody would make a worker.
+                if helpers == 1 && pool.hints.looking.load(Ordering::Relaxed) == 0 {
+                    thread::yield_now();
+                    continue;
+                }
                 let counts: Vec<AtomicUsize> = (0..30).map(|_| AtomicUsize::new(0)).collect();
                 let before = helped.load(Ordering::Relaxed);
                 let result = catch_unwind(AssertUnwindSafe(|| {
