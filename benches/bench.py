@@ -53,7 +53,8 @@ FAST_NS = 120_000_000  # how long a contestant's rounds beyond the least may tak
 PEER_NS = 1_000_000_000  # likewise for peers, below which they have fewer rounds, but 3
 COLD_NS = 50_000_000  # where the first call takes less, a second one tells how long one takes
 AGAIN = 3, 20_000_000  # how often a sample is taken while somebody else uses the core, and the longest that is again
-OMP_SPIN_S = 0.01  # how long PyTorch's threads may go on spinning after their work: about 6 ms were seen
+# How long, and how often at most, is looked whether PyTorch's threads are at work: 6 to 9 ms were seen.
+SETTLING_S, MOST_SETTLING = 0.005, 20
 IN_A_ROW, SHORT = 48, 8 * MB  # jobs after which our threads are awake too, and what they may read and write
 ALL = len(os.sched_getaffinity(0))
 
@@ -340,6 +341,16 @@ def torch_calls(view: np.ndarray, result: np.ndarray, case: Case, memory: Memory
     return {"reused": lambda: target.copy_(source), "new": new}
 
 
+def settle() -> None:
+    """Sleeps until this process does nothing else: threads of PyTorch look for work for some milliseconds after theirs, and
+    longer where they share a processor."""
+    for _ in range(MOST_SETTLING):
+        others = time.process_time() - time.thread_time()
+        time.sleep(SETTLING_S)
+        if time.process_time() - time.thread_time() - others < SETTLING_S / 10:
+            return
+
+
 def with_threads(run: Run, threads: int) -> Run:
     """PyTorch with so many threads, which it has ready before the time is taken, and asleep after it."""
     work = torch.empty(256 * KB, dtype=torch.uint8)
@@ -350,7 +361,7 @@ def with_threads(run: Run, threads: int) -> Run:
             work.add_(1)
         ns = run(reps)
         if threads > 1:
-            time.sleep(OMP_SPIN_S)
+            settle()
         return ns
 
     return timed

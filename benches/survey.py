@@ -74,7 +74,7 @@ def median_ns(runs: dict[str, bench.Run], threads: int) -> dict[str, float]:
             run(max(3, min(reps[who], 40)) if threads > 1 else 1)
             times[who].append(run(reps[who]) / reps[who])
             if who == "torch" and threads > 1:
-                time.sleep(bench.OMP_SPIN_S)
+                bench.settle()
     return {who: statistics.median(all_of) for who, all_of in times.items()}
 
 
