@@ -72,7 +72,7 @@ typedef struct {
   _Alignas(128) atomic_uint wanted; /* rounds asked for */
   _Alignas(128) atomic_uint done;   /* rounds done */
   atomic_int asleep;
-  atomic_int caller; /* the processor that it ran on, below 0: unknown */
+  pthread_t thread;
   char *dst;
   const char *src;
   size_t size;
@@ -83,30 +83,25 @@ static int started;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 
-/* Some systems wake a thread on the processor of who wakes it: as the library's pool, a worker that goes to sleep
- * says that it does not want to be there. */
-static int here(void) {
+/* Some systems wake a thread on the processor of who wakes it, where it would wait for that one: as the library's pool,
+ * before it is woken it is kept off there, and afterwards no longer. */
 #ifdef __linux__
-  return sched_getcpu();
-#else
-  return -1;
-#endif
-}
+static cpu_set_t all;
 
-static void keep_off(int processor) {
-#ifdef __linux__
-  static _Thread_local cpu_set_t all;
-  if (!CPU_COUNT(&all) && sched_getaffinity(0, sizeof all, &all))
-    return;
+static void keep_off(pthread_t thread, int processor) {
   cpu_set_t others = all;
   if (processor >= 0)
     CPU_CLR(processor, &others);
   if (CPU_COUNT(&others))
-    sched_setaffinity(0, sizeof others, &others);
-#else
-  (void)processor;
-#endif
+    pthread_setaffinity_np(thread, sizeof others, &others);
 }
+
+static int here(void) { return sched_getcpu(); }
+#else
+static void keep_off(pthread_t thread, int processor) { (void)thread, (void)processor; }
+
+static int here(void) { return -1; }
+#endif
 
 static void *work(void *argument) {
   worker *w = argument;
@@ -115,13 +110,13 @@ static void *work(void *argument) {
     while (atomic_load(&w->wanted) < round && now() < until)
       pause_cpu();
     if (atomic_load(&w->wanted) < round) {
-      keep_off(atomic_load(&w->caller));
       pthread_mutex_lock(&lock);
       atomic_store(&w->asleep, 1);
       while (atomic_load(&w->wanted) < round)
         pthread_cond_wait(&wake, &lock);
       atomic_store(&w->asleep, 0);
       pthread_mutex_unlock(&lock);
+      keep_off(w->thread, -1);
     }
     copy(w->dst, w->src, w->size);
     atomic_store(&w->done, round);
@@ -130,11 +125,15 @@ static void *work(void *argument) {
 }
 
 static int start(int threads) {
+#ifdef __linux__
+  if (!started && sched_getaffinity(0, sizeof all, &all))
+    return -1;
+#endif
   for (; started < threads - 1; started++) {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, work, &workers[started]))
+    worker *w = &workers[started];
+    if (pthread_create(&w->thread, NULL, work, w))
       return -1;
-    pthread_detach(thread);
+    pthread_detach(w->thread);
   }
   return 0;
 }
@@ -150,10 +149,12 @@ static void parallel_copy(char *dst, const char *src, size_t size, int threads) 
   int sleepers = 0;
   for (int i = 0; i < threads - 1; i++) {
     worker *w = &workers[i];
-    atomic_store(&w->caller, here());
     w->dst = dst + i * part, w->src = src ? src + i * part : NULL, w->size = part;
     atomic_fetch_add(&w->wanted, 1);
-    sleepers |= atomic_load(&w->asleep);
+    if (atomic_load(&w->asleep)) {
+      keep_off(w->thread, here());
+      sleepers = 1;
+    }
   }
   if (sleepers) {
     pthread_mutex_lock(&lock);

@@ -23,8 +23,25 @@ pub fn set_of(thread: libc::pid_t) -> Option<libc::cpu_set_t> {
 /// Lets the calling thread run on those only; false: it may not.
 #[cfg(target_os = "linux")]
 pub fn restrict(set: &libc::cpu_set_t) -> bool {
+    restrict_thread(0, set)
+}
+
+#[cfg(target_os = "linux")]
+fn restrict_thread(thread: libc::pid_t, set: &libc::cpu_set_t) -> bool {
     // SAFETY: a set of bits, as large as is said.
-    unsafe { libc::sched_setaffinity(0, size_of_val(set), set) == 0 }
+    unsafe { libc::sched_setaffinity(thread, size_of_val(set), set) == 0 }
+}
+
+/// All of those but one. None: it is not one of them, or the only one.
+#[cfg(target_os = "linux")]
+fn without(set: &libc::cpu_set_t, processor: i32) -> Option<libc::cpu_set_t> {
+    let index = usize::try_from(processor).ok().filter(|index| *index < libc::CPU_SETSIZE as usize)?;
+    let mut others = *set;
+    // SAFETY: within the set, of which the others count and compare the bits.
+    unsafe {
+        libc::CPU_CLR(index, &mut others);
+        (!libc::CPU_EQUAL(set, &others) && libc::CPU_COUNT(&others) > 0).then_some(others)
+    }
 }
 
 /// The one that the calling thread runs on now; below 0: unknown.
@@ -44,6 +61,8 @@ pub fn processor() -> i32 {
 /// some that sleep. There one waits for the other, until the system looks again some milliseconds later.
 pub struct Off {
     #[cfg(target_os = "linux")]
+    thread: libc::pid_t,
+    #[cfg(target_os = "linux")]
     before: libc::cpu_set_t,
     #[cfg(target_os = "linux")]
     others: libc::cpu_set_t,
@@ -54,22 +73,33 @@ impl Off {
     pub fn processor(processor: i32) -> Option<Off> {
         #[cfg(target_os = "linux")]
         {
-            let index =
-                usize::try_from(processor).ok().filter(|index| *index < libc::CPU_SETSIZE as usize)?;
             let before = set_of(0)?;
-            let mut others = before;
-            // SAFETY: within the set, of which the others count and compare the bits.
-            let may = unsafe {
-                libc::CPU_CLR(index, &mut others);
-                !libc::CPU_EQUAL(&before, &others) && libc::CPU_COUNT(&others) > 0
-            };
-            (may && restrict(&others)).then_some(Off { before, others })
+            let others = without(&before, processor)?;
+            // SAFETY: it takes nothing.
+            let thread = unsafe { libc::gettid() };
+            restrict(&others).then_some(Off { thread, before, others })
         }
         #[cfg(not(target_os = "linux"))]
         {
             let _ = processor;
             None
         }
+    }
+
+    /// Keeps the thread, which may be another one than the calling one, off this processor rather than off that one, if it
+    /// may run nowhere else.
+    pub fn turn(&mut self, processor: i32) {
+        #[cfg(target_os = "linux")]
+        if without(&self.others, processor).is_none()
+            && let Some(others) = without(&self.before, processor)
+            // SAFETY: it compares bits.
+            && !unsafe { libc::CPU_EQUAL(&others, &self.others) }
+            && restrict_thread(self.thread, &others)
+        {
+            self.others = others;
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = processor;
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::cuts::{Cuts, LINE};
 use super::streak::Streak;
 use super::stream;
-use super::threads;
+use super::threads::{self, Task};
 use super::walk::{Kernel, walk};
 use crate::layout::Axis;
 
@@ -28,10 +28,10 @@ const PIECE: i64 = 64;
 ///
 /// # Safety
 /// As [`walk`].
-pub unsafe fn run(
+pub unsafe fn run<K: Kernel>(
     axes: &[Axis],
     start: (i64, i64),
-    kernel: &impl Kernel,
+    kernel: &K,
     destination: u64,
     limit: u32,
 ) -> bool {
@@ -47,6 +47,9 @@ pub unsafe fn run(
         // SAFETY: the caller's.
         return unsafe { walk(axes, start, kernel) };
     }
+    let mut job: Option<Job<'_, K>> = None;
+    // Others have its lines from the last one, and each would be waited for.
+    stream::prefetch_to_write((&raw const job).cast(), JOB);
     // Who wants no help does not stand in others' way either.
     let mut streak = (limit != 1).then(Streak::begin);
     let is_large = bytes >= PARALLEL[usize::from(!plain)];
@@ -109,28 +112,45 @@ pub unsafe fn run(
         return unsafe { walk(axes, start, kernel) };
     };
     let parts = cuts.parts();
-    // As many of the parts, evenly spread, go through the caches.
-    let held = (parts as i128 * held as i128 / written.max(1) as i128) as i64;
-    let is_held = move |index: i64| (index + 1) * held / parts > index * held / parts;
-    let kept = AtomicBool::new(true);
-    // All of it in one place, which another thread has to bring from this one.
-    let (around, all_kept) = (kernel.clone(), &kept);
-    let task = move |index| {
-        if !all_kept.load(Ordering::Relaxed) {
-            return;
-        }
-        let index = index as i64;
-        let kernel = through.as_ref().filter(|_| is_held(index)).unwrap_or(&around);
-        // SAFETY: the parts are the caller's job, each once.
-        if !unsafe { cuts.part(index, kernel) } {
-            all_kept.store(false, Ordering::Relaxed);
-        }
-    };
-    let waited = threads::run(threads, parts as usize, &task);
+    let held = if held == 0 { 0 } else { (parts as i128 * held as i128 / written.max(1) as i128) as i64 };
+    let is_stopped = AtomicBool::new(false);
+    let job = job.insert(Job { is_stopped, held, around: kernel.clone(), cuts, through });
+    let waited = threads::share(threads, parts as usize, job);
     if let Some(streak) = streak.as_mut().filter(|_| threads > 1) {
         streak.helped(waited);
     }
-    kept.into_inner()
+    !job.is_stopped.load(Ordering::Relaxed)
+}
+
+/// What threads need of a job: in few lines, each of which they have to bring from the one that made it.
+#[repr(C, align(64))]
+struct Job<'a, K> {
+    /// The kernel stopped.
+    is_stopped: AtomicBool,
+    /// So many of the parts, evenly spread, go through the caches.
+    held: i64,
+    around: K,
+    cuts: Cuts<'a>,
+    /// By which they do.
+    through: Option<K>,
+}
+
+/// Bytes of those lines, about.
+const JOB: usize = 256;
+
+impl<K: Kernel> Task for Job<'_, K> {
+    fn perform(&self, index: usize) {
+        if self.is_stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        let (index, parts) = (index as i64, self.cuts.parts());
+        let is_held = || (index + 1) * self.held / parts > index * self.held / parts;
+        let through = self.through.as_ref().filter(|_| self.held > 0 && is_held());
+        // SAFETY: the parts are the job of who called `run`, each once.
+        if !unsafe { self.cuts.part(index, through.unwrap_or(&self.around)) } {
+            self.is_stopped.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Bytes of the source that a job looks at, about: all from the first one to the last, or the rows with what is beside them

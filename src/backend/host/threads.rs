@@ -15,7 +15,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,16 +27,27 @@ use super::affinity::{self, Off};
 /// out here.
 ///
 /// Handing a task out costs a lock: it should be worth ten microseconds or more. A task must not fork.
-pub fn run(threads: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Duration {
+#[allow(dead_code, reason = "only staging has functions for tasks")]
+pub fn run(threads: usize, tasks: usize, task: &(impl Fn(usize) + Sync)) -> Duration {
+    share(threads, tasks, task)
+}
+
+/// The same for a task that is no function.
+pub fn share(threads: usize, tasks: usize, task: &dyn Task) -> Duration {
     let helpers = threads.min(tasks).saturating_sub(1).min(MAX_WORKERS);
     if helpers > 0
         && let Some(pool) = pool()
     {
-        pool.run(helpers, tasks, task)
+        pool.share(helpers, tasks, task)
     } else {
-        (0..tasks).for_each(task);
+        (0..tasks).for_each(|index| task.perform(index));
         Duration::ZERO
     }
+}
+
+/// Asks for what is in these bytes, which somebody else may be about to write or to free.
+fn ask_for(at: *const u8, bytes: usize) {
+    super::stream::prefetch_bytes(at, bytes as isize);
 }
 
 /// Does tasks of anybody's jobs, as a worker does, until `is_over` says so, or until for a while there has been
@@ -78,21 +89,28 @@ pub fn available() -> usize {
 }
 
 /// The same for jobs in a row, each of which takes little longer than to ask: as the calling thread had it a moment ago,
-/// at most 255.
-pub fn available_lately(now: u64) -> usize {
+/// at most 255. None: now is a moment after the time that was given last.
+pub fn available_lately(now: Option<u64>) -> usize {
     /// Bits of a time that count less than a moment, about a tenth of a millisecond.
     const MOMENT: u32 = 17;
+    const MOMENTS: u64 = 1 << 24;
     /// What was found last: by whom, in which moment, how many. Not thread-local (`transpose::stage` says why).
     static LAST: AtomicU64 = AtomicU64::new(0);
     let caller = (super::thread() >> 6) as u32;
-    let key = u64::from(caller) << 24 | now >> MOMENT & 0xff_ffff;
     let last = LAST.load(Ordering::Relaxed);
+    let moment = now.map_or(last >> 8, |now| now >> MOMENT) % MOMENTS;
+    let key = u64::from(caller) * MOMENTS + moment;
     if last >> 8 == key && last & 0xff > 0 {
         return (last & 0xff) as usize;
     }
     let threads = available().min(0xff);
     LAST.store(key << 8 | threads as u64, Ordering::Relaxed);
     threads
+}
+
+/// Whether somebody looks for work, about.
+pub fn is_anybody_looking() -> bool {
+    pool().is_some_and(|pool| pool.hints.looking.load(Ordering::Relaxed) > 0)
 }
 
 /// Since some time.
@@ -117,6 +135,8 @@ const STACK_BYTES: usize = 512 << 10;
 /// How long a thread that has just worked looks for more before it sleeps: some times what waking it costs, and as long as an
 /// interpreter may take from one call to the next.
 pub const LOOKING: Duration = Duration::from_micros(50);
+/// How often a thread looks for what it waits for before it looks at a clock.
+const LOOKS: usize = 8;
 /// How long a caller looks for the end of a job before others may have its processor.
 const SPIN: Duration = Duration::from_micros(20);
 /// How long the caller of a job looks for its end before it sleeps. Its waking takes longer than others take to finish,
@@ -125,6 +145,8 @@ const SPIN: Duration = Duration::from_micros(20);
 pub const PATIENCE: Duration = Duration::from_micros(200);
 /// Shares of a job's tasks at most; more threads have some together.
 const SHARES: usize = 16;
+/// Bytes of a task that who takes an offer has asked for by then; what lies behind is rarely looked at.
+const NEAR: usize = 256;
 /// The number of who has the first one.
 const CALLER: usize = 0;
 /// The number of a worker, and of who helps in its place.
@@ -132,7 +154,20 @@ const FIRST_WORKER: usize = 1;
 /// How many sleepers a thread wakes at once; those wake more.
 const CALLS: usize = 2;
 
-type Task = &'static (dyn Fn(usize) + Sync);
+/// What threads do for a job, all of which they find in one place.
+pub trait Task: Sync {
+    /// The one of that number.
+    fn perform(&self, index: usize);
+}
+
+impl<F: Fn(usize) + Sync> Task for F {
+    fn perform(&self, index: usize) {
+        self(index)
+    }
+}
+
+/// The caller's, as long as it waits.
+type Shared = &'static dyn Task;
 type Panic = Box<dyn Any + Send>;
 
 struct Pool {
@@ -141,6 +176,8 @@ struct Pool {
     work: Condvar,
     /// Sleeping callers wait here.
     done: Condvar,
+    /// Whether a caller has the offer. Not in its line, which threads look at who wait for one.
+    offers: AtomicBool,
     /// What is known without the lock.
     hints: Hints,
 }
@@ -170,32 +207,30 @@ impl Hints {
 /// A job for its caller and one of those who are looking, in the line that they look at: nothing else goes from one to the
 /// other, but for what the task needs.
 struct Offer {
-    /// [`FREE`] and so on.
+    /// [`CLOSED`] and so on.
     state: AtomicU32,
     /// Where the caller ran when the job came.
     processor: UnsafeCell<i32>,
     halves: Halves,
-    task: UnsafeCell<Option<Task>>,
+    task: UnsafeCell<Option<Shared>>,
+    /// Where that is, for who has not taken it yet, and how many bytes it is.
+    near: AtomicPtr<u8>,
+    bytes: AtomicU32,
     /// The helper's, once it is through.
     panic: UnsafeCell<Option<Panic>>,
 }
 
-// SAFETY: the caller who has found it free writes to it before it is open, and again when it is done or still open; who has
-// taken it, between.
+// SAFETY: the caller who has it writes to it while it is closed; who has taken it, until it is closed again.
 unsafe impl Sync for Offer {}
 
-/// Any caller may have it.
-const FREE: u32 = 0;
-/// A caller has it, and writes.
-const HELD: u32 = 1;
+/// Nothing is offered, or who has taken it is through, and does not look at it again.
+const CLOSED: u32 = 0;
 /// Whoever looks for work may take it.
-const OPEN: u32 = 2;
+const OPEN: u32 = 1;
 /// Somebody works on it.
-const TAKEN: u32 = 3;
+const TAKEN: u32 = 2;
 /// The same, and the caller sleeps.
-const AWAITED: u32 = 4;
-/// Who has taken it is through, and does not look at it again.
-const DONE: u32 = 5;
+const AWAITED: u32 = 3;
 
 /// Tasks that nobody has begun, for two: in each half the first one and the end, of 16 bits each.
 struct Halves(AtomicU64);
@@ -242,10 +277,12 @@ impl Halves {
 impl Offer {
     const fn new() -> Offer {
         Offer {
-            state: AtomicU32::new(FREE),
+            state: AtomicU32::new(CLOSED),
             processor: UnsafeCell::new(-1),
             halves: Halves(AtomicU64::new(0)),
             task: UnsafeCell::new(None),
+            near: AtomicPtr::new(std::ptr::null_mut()),
+            bytes: AtomicU32::new(0),
             panic: UnsafeCell::new(None),
         }
     }
@@ -257,10 +294,10 @@ impl Offer {
     }
 
     /// Does a task, if there is one, and what is left of one half, and then of the other. The first panic of a task.
-    fn perform(&self, task: Task, mut next: Option<usize>, half: usize) -> Option<Panic> {
+    fn perform(&self, task: Shared, mut next: Option<usize>, half: usize) -> Option<Panic> {
         let mut panic = None;
         while let Some(index) = next {
-            let result = catch_unwind(AssertUnwindSafe(|| task(index)));
+            let result = catch_unwind(AssertUnwindSafe(|| task.perform(index)));
             panic = panic.or(result.err());
             next = self.halves.take(half);
         }
@@ -281,6 +318,8 @@ struct State {
     called: usize,
     /// Callers that sleep until their job is done.
     waiting: usize,
+    /// What keeps workers that sleep, by their numbers, off where callers were.
+    kept_off: Vec<(usize, Off)>,
     /// A job has come or is done, and whoever has the lock is to say so when it lets go of it.
     changed: bool,
 }
@@ -288,7 +327,7 @@ struct State {
 struct Job {
     id: u64,
     /// The caller's, and only as long as the job is in the list.
-    task: Task,
+    task: Shared,
     /// Where the caller ran when the job came.
     processor: i32,
     tasks: Tasks,
@@ -301,7 +340,7 @@ struct Job {
 /// A task, and what is said of its job.
 struct Picked {
     id: u64,
-    task: Task,
+    task: Shared,
     index: usize,
     processor: i32,
 }
@@ -358,7 +397,8 @@ impl State {
         self.jobs.iter().map(Job::places).sum()
     }
 
-    /// Counts the sleepers off that are to be woken now, where so many threads look for work.
+    /// Counts the sleepers off that are to be woken now, where so many threads look for work, by the calling thread. One that
+    /// could only run where that one does, which has moved since, would wait for it.
     fn call(&mut self, hints: &Hints) -> usize {
         if self.sleeping == 0 {
             return 0;
@@ -367,6 +407,10 @@ impl State {
         let calls = self.places().saturating_sub(awake).min(self.sleeping).min(CALLS);
         self.sleeping -= calls;
         self.called += calls;
+        if calls > 0 {
+            let here = affinity::processor();
+            self.kept_off.iter_mut().for_each(|(_, off)| off.turn(here));
+        }
         calls
     }
 }
@@ -381,12 +425,14 @@ impl Pool {
             sleeping: 0,
             called: 0,
             waiting: 0,
+            kept_off: Vec::new(),
             changed: false,
         };
         Pool {
             state: Mutex::new(state),
             work: Condvar::new(),
             done: Condvar::new(),
+            offers: AtomicBool::new(false),
             hints: Hints { changes: AtomicU32::new(0), looking: AtomicU32::new(0), offer: Offer::new() },
         }
     }
@@ -412,11 +458,16 @@ impl Pool {
         (0..calls).for_each(|_| self.work.notify_one());
     }
 
-    fn run(&'static self, helpers: usize, tasks: usize, task: &(dyn Fn(usize) + Sync)) -> Duration {
+    #[cfg(test)]
+    fn run(&'static self, helpers: usize, tasks: usize, task: &(impl Fn(usize) + Sync)) -> Duration {
+        self.share(helpers, tasks, task)
+    }
+
+    fn share(&'static self, helpers: usize, tasks: usize, task: &dyn Task) -> Duration {
         // SAFETY: only the lifetime changes. The reference is called by those who took a task of the
         // job; this function takes the job off the list when no task is left and nobody runs one, and
         // returns after that only: from here to there, nothing unwinds.
-        let task: Task = unsafe { std::mem::transmute(task) };
+        let task: Shared = unsafe { std::mem::transmute(task) };
         let processor = affinity::processor();
         if helpers == 1
             && tasks <= Halves::MOST
@@ -437,7 +488,7 @@ impl Pool {
         }
         if state.jobs.try_reserve(1).is_err() {
             self.unlock(state);
-            (0..tasks).for_each(task);
+            (0..tasks).for_each(|index| task.perform(index));
             return Duration::ZERO;
         }
         state.last_id += 1;
@@ -450,7 +501,7 @@ impl Pool {
         self.wake(calls);
 
         let state = loop {
-            let result = next.map_or(Ok(()), |index| catch_unwind(AssertUnwindSafe(|| task(index))));
+            let result = next.map_or(Ok(()), |index| catch_unwind(AssertUnwindSafe(|| task.perform(index))));
             let mut state = self.lock();
             let Some(job) = state.job(id) else { return Duration::ZERO };
             job.panic = job.panic.take().or(result.err());
@@ -469,38 +520,40 @@ impl Pool {
 
     /// Offers a job to whoever is looking for one, and does it with that one's help, or without if nobody comes. None:
     /// nobody looks, or another job is offered. Else a panic, and how long it was waited for the helper at the end.
-    fn offer(&self, tasks: usize, task: Task, processor: i32) -> Option<(Option<Panic>, Duration)> {
+    fn offer(&self, tasks: usize, task: Shared, processor: i32) -> Option<(Option<Panic>, Duration)> {
         let Hints { offer, looking, .. } = &self.hints;
-        if !offer.turns(FREE, HELD) {
+        if looking.load(Ordering::Relaxed) == 0 || self.offers.swap(true, Ordering::Acquire) {
             return None;
         }
-        // Asked after that: what others write is here by then.
-        if looking.load(Ordering::Relaxed) == 0 {
-            offer.state.store(FREE, Ordering::Release);
-            return None;
-        }
-        // SAFETY: it is this thread's until it is open.
+        // Nothing waits for the line here, which others have: all of this is written when it comes.
+        // SAFETY: it is this thread's, and closed.
         unsafe {
             *offer.processor.get() = processor;
             *offer.task.get() = Some(task);
         }
+        offer.near.store(std::ptr::from_ref(task).cast_mut().cast(), Ordering::Relaxed);
+        offer.bytes.store(size_of_val(task).min(NEAR) as u32, Ordering::Relaxed);
         offer.halves.set(tasks);
         offer.state.store(OPEN, Ordering::Release);
-        let own = offer.perform(task, Some(0), CALLER);
+        let mut panic = offer.perform(task, Some(0), CALLER);
+        let mut waited = Duration::ZERO;
         // As a rule somebody has come, who has that line.
-        if offer.state.load(Ordering::Relaxed) == OPEN && offer.turns(OPEN, FREE) {
-            return Some((own, Duration::ZERO));
+        if offer.state.load(Ordering::Relaxed) != OPEN || !offer.turns(OPEN, CLOSED) {
+            waited = self.wait_for(offer);
+            // SAFETY: the helper is through, and it is this thread's.
+            let others = unsafe { &mut *offer.panic.get() };
+            // Who writes takes the line from the one who looks at it.
+            if others.is_some() {
+                panic = panic.or(others.take());
+            }
         }
-        let waited = self.wait_for(offer);
-        // SAFETY: the helper is through, and it is this thread's until it is free.
-        let others = unsafe { (*offer.panic.get()).take() };
-        offer.state.store(FREE, Ordering::Release);
-        Some((own.or(others), waited))
+        self.offers.store(false, Ordering::Release);
+        Some((panic, waited))
     }
 
     /// Waits until who has taken an offer is through. How long that took, as of when the clock was last looked at.
     fn wait_for(&self, offer: &Offer) -> Duration {
-        let is_done = || offer.state.load(Ordering::Acquire) == DONE;
+        let is_done = || offer.state.load(Ordering::Acquire) == CLOSED;
         let (mut since, mut waited) = (None, Duration::ZERO);
         while !is_done() {
             if waited >= PATIENCE {
@@ -516,7 +569,7 @@ impl Pool {
                 continue;
             }
             // The helper is about to be through as a rule, and to look at a clock takes longer than that.
-            for _ in 0..8 {
+            for _ in 0..LOOKS {
                 std::hint::spin_loop();
                 if is_done() {
                     return waited;
@@ -534,7 +587,12 @@ impl Pool {
     /// Takes what is offered, if anything is, and does its half: where its caller was.
     fn accept(&self) -> Option<i32> {
         let offer = &self.hints.offer;
-        if offer.state.load(Ordering::Relaxed) != OPEN || !offer.turns(OPEN, TAKEN) {
+        if offer.state.load(Ordering::Acquire) != OPEN {
+            return None;
+        }
+        // Before this line is this thread's alone, which everything after it waits for.
+        ask_for(offer.near.load(Ordering::Relaxed), offer.bytes.load(Ordering::Relaxed) as usize);
+        if !offer.turns(OPEN, TAKEN) {
             return None;
         }
         // SAFETY: it was written before it was open, and its caller waits for this thread.
@@ -544,7 +602,7 @@ impl Pool {
             // SAFETY: its caller looks at it when this thread is through.
             unsafe { *offer.panic.get() = panic };
         }
-        if offer.state.swap(DONE, Ordering::AcqRel) == AWAITED {
+        if offer.state.swap(CLOSED, Ordering::AcqRel) == AWAITED {
             // Not between the caller's last look and its sleep.
             drop(self.lock());
             self.done.notify_all();
@@ -603,9 +661,22 @@ impl Pool {
         state: MutexGuard<'a, State>,
         mut goes_on: impl FnMut(Option<i32>) -> bool,
     ) -> MutexGuard<'a, State> {
-        self.hints.looking.fetch_add(1, Ordering::Relaxed);
-        let state = self.spin(state, || goes_on(self.accept()));
-        self.hints.looking.fetch_sub(1, Ordering::Relaxed);
+        let Hints { changes, looking, .. } = &self.hints;
+        looking.fetch_add(1, Ordering::Relaxed);
+        // What this thread tells others it knows itself.
+        let seen = changes.load(Ordering::Relaxed).wrapping_add(state.changed.into());
+        self.unlock(state);
+        let is_changed = || changes.load(Ordering::Relaxed) != seen;
+        let look = || {
+            let accepted = self.accept();
+            if accepted.is_none() {
+                std::hint::spin_loop();
+            }
+            (accepted.is_some() || is_changed()).then_some(accepted)
+        };
+        while goes_on((0..LOOKS).find_map(|_| look()).flatten()) && !is_changed() {}
+        let state = self.lock();
+        looking.fetch_sub(1, Ordering::Relaxed);
         state
     }
 
@@ -632,7 +703,7 @@ impl Pool {
         let calls = state.call(&self.hints);
         self.unlock(state);
         self.wake(calls);
-        let result = catch_unwind(AssertUnwindSafe(|| task(index)));
+        let result = catch_unwind(AssertUnwindSafe(|| task.perform(index)));
         let mut state = self.lock();
         if let Some(job) = state.job(id) {
             job.panic = job.panic.take().or(result.err());
@@ -694,6 +765,11 @@ impl Pool {
                 self.unlock(state);
                 let off = last.and_then(Off::processor);
                 state = self.lock();
+                if let Some(off) = off
+                    && state.kept_off.try_reserve(1).is_ok()
+                {
+                    state.kept_off.push((number, off));
+                }
                 // Nothing has come meanwhile.
                 if state.places() == 0 {
                     state.sleeping += 1;
@@ -701,6 +777,8 @@ impl Pool {
                     state = self.work.wait_while(state, asleep).unwrap_or_else(PoisonError::into_inner);
                     state.called -= 1;
                 }
+                let own = state.kept_off.iter().position(|(worker, _)| *worker == number);
+                let off = own.map(|own| state.kept_off.swap_remove(own));
                 self.unlock(state);
                 drop(off);
                 state = self.move_away();
@@ -1134,7 +1212,8 @@ mod tests {
     fn those_who_wait_take_what_is_offered() {
         static POOL: Pool = Pool::new();
         assert!(helps(&POOL, 1) > 0);
-        assert_eq!(POOL.hints.offer.state.load(Ordering::Relaxed), FREE);
+        assert_eq!(POOL.hints.offer.state.load(Ordering::Relaxed), CLOSED);
+        assert!(!POOL.offers.load(Ordering::Relaxed));
     }
 
     #[cfg(target_os = "linux")]
@@ -1275,7 +1354,7 @@ mod tests {
         const SECOND: u64 = 1_000_000_000;
         let all = available();
         thread::spawn(move || {
-            assert_eq!(available_lately(SECOND), all.min(255));
+            assert_eq!(available_lately(Some(SECOND)), all.min(255));
             // SAFETY: a set of bits, and one within it.
             let only = unsafe {
                 let mut one: libc::cpu_set_t = std::mem::zeroed();
@@ -1283,13 +1362,13 @@ mod tests {
                 one
             };
             assert!(affinity::restrict(&only));
-            assert_eq!(available_lately(2 * SECOND), 1);
-            let other = thread::spawn(|| available_lately(2 * SECOND)).join().unwrap();
+            assert_eq!(available_lately(Some(2 * SECOND)), 1);
+            let other = thread::spawn(|| available_lately(Some(2 * SECOND))).join().unwrap();
             assert_eq!(other, 1, "as restricted as who made it");
         })
         .join()
         .unwrap();
-        assert_eq!(available_lately(2 * SECOND), all.min(255));
+        assert_eq!(available_lately(Some(2 * SECOND)), all.min(255));
     }
 
     /// In a pool that no other test has jobs in, with one worker.
@@ -1321,13 +1400,17 @@ mod tests {
             assert!(affinity::restrict(&only));
             let met = AtomicUsize::new(0);
             POOL.run(1, 2, &|_| {
-                met.fetch_add(1, Ordering::Relaxed);
+                let worker = WORKER.load(Ordering::Relaxed);
+                if met.fetch_add(1, Ordering::Relaxed) == 0 && worker > 0 && mine.len() > 1 {
+                    assert_ne!(processors(worker), [*here], "where it would wait for this thread");
+                }
                 while met.load(Ordering::Relaxed) < 2 {
                     thread::yield_now();
                 }
                 // SAFETY: it takes nothing.
                 let this = unsafe { libc::gettid() } as usize;
-                assert!(this != WORKER.load(Ordering::Relaxed) || processors(0) == mine, "while it works");
+                let worker = WORKER.load(Ordering::Relaxed);
+                assert!(this != worker || processors(0) == mine, "while it works");
             });
             while POOL.lock().sleeping == 0 {
                 thread::yield_now();

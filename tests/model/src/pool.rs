@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
 
-use shuttle::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use shuttle::sync::{Mutex, MutexGuard};
 use shuttle::thread;
 
@@ -100,6 +100,8 @@ mod affinity {
         pub fn processor(_: i32) -> Option<Off> {
             Some(Off)
         }
+
+        pub fn turn(&mut self, _: i32) {}
     }
 
     impl Drop for Off {
@@ -110,6 +112,8 @@ mod affinity {
 }
 
 include!(concat!(env!("OUT_DIR"), "/pool.rs"));
+
+fn ask_for(_: *const u8, _: usize) {}
 
 fn without_signals<T>(function: impl FnOnce() -> T) -> T {
     function()
@@ -146,7 +150,8 @@ fn explore(executions: usize, body: impl Fn(&'static Pool) + Send + Sync + 'stat
         body(pool);
         let state = pool.lock();
         assert!(state.jobs.is_empty() && state.waiting == 0);
-        assert_eq!(pool.hints.offer.state.load(Ordering::SeqCst), FREE);
+        assert_eq!(pool.hints.offer.state.load(Ordering::SeqCst), CLOSED);
+        assert!(!pool.offers.load(Ordering::SeqCst));
         closing::CLOSING.set(true);
         drop(state);
         pool.work.notify_all();

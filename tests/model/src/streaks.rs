@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use shuttle::rand::Rng;
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::thread;
@@ -10,6 +11,11 @@ use super::executions;
 
 const LOOKING: Duration = Duration::from_micros(50);
 const PATIENCE: Duration = Duration::from_micros(200);
+
+/// Now and then.
+fn is_anybody_looking() -> bool {
+    shuttle::rand::thread_rng().gen_bool(0.5)
+}
 
 /// Later each time.
 fn nanoseconds() -> u64 {
@@ -27,7 +33,7 @@ fn jobs_of_several_threads() {
             let (last, counted) = (last.clone(), counted.clone());
             thread::spawn(move || {
                 for _ in 0..2 {
-                    let streak = last.begin(nanoseconds());
+                    let streak = last.begin(is_anybody_looking(), nanoseconds);
                     if streak.before.is_some() {
                         assert_eq!(counted.fetch_add(1, Ordering::Relaxed), 0);
                         thread::yield_now();
@@ -39,7 +45,7 @@ fn jobs_of_several_threads() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert!(last.0.load(Ordering::Relaxed) < CONTENDED);
-    assert!(last.begin(nanoseconds()).before.is_some());
+    assert!(last.begin(false, nanoseconds).before.is_some());
 }
 
 #[test]
