@@ -63,8 +63,8 @@ impl Compiled {
         self.rows[0][F32][U8] = to_bytes;
         self.rows[1][F32][U8] = to_bytes;
         self.rows[0][F16][F32] = widen;
-        self.rows[0][F32][F16] = round::<false>;
-        self.rows[1][F32][F16] = round::<true>;
+        self.rows[0][F32][F16] = round::<false, false>;
+        self.rows[1][F32][F16] = round::<true, false>;
         self.rows[0][F64][F16] = doubles_avx2::to_f16::<false>;
         self.rows[1][F64][F16] = doubles_avx2::to_f16::<true>;
         self.rows[0][F64][BF16] = doubles_avx2::to_bf16::<false>;
@@ -477,9 +477,14 @@ fn eight_f16(values: __m256) -> __m128i {
 }
 
 /// # Safety
-/// As [`super::row`] of float32 to float16; the processor has the instructions.
+/// As [`super::row`] of float32 to float16; the processor has the instructions. `AT_ONCE`: rounded and stored by one of them,
+/// which is twice as fast on Zen 4 where either side is in memory, and half as fast on Zen 3.
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn round<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
+unsafe fn round<const SATURATE: bool, const AT_ONCE: bool>(
+    source: *const u8,
+    destination: *mut u8,
+    n: usize,
+) {
     if n < TWO {
         // SAFETY: the caller's.
         return unsafe { super::row::<f32, Half, SATURATE>(source, destination, n) };
@@ -494,7 +499,12 @@ unsafe fn round<const SATURATE: bool>(source: *const u8, destination: *mut u8, n
                     values = _mm256_min_ps(_mm256_set1_ps(F16_LARGEST), values);
                     values = _mm256_max_ps(_mm256_set1_ps(-F16_LARGEST), values);
                 }
-                _mm_storeu_si128(destination.add(2 * index).cast(), eight_f16(values));
+                let halves = if AT_ONCE {
+                    _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(values)
+                } else {
+                    eight_f16(values)
+                };
+                _mm_storeu_si128(destination.add(2 * index).cast(), halves);
             }
         }
     });
@@ -507,9 +517,14 @@ unsafe fn round<const SATURATE: bool>(source: *const u8, destination: *mut u8, n
 /// As [`round`].
 #[target_feature(enable = "avx512f,avx2,f16c")]
 unsafe fn round_wide<const SATURATE: bool>(source: *const u8, destination: *mut u8, n: usize) {
+    // Turns on the way to memory are as long.
+    if n == TURN && !Memory::is_zen5() {
+        // SAFETY: the caller's.
+        return unsafe { round::<SATURATE, true>(source, destination, n) };
+    }
     if n < TURN {
         // SAFETY: the caller's.
-        return unsafe { round::<SATURATE>(source, destination, n) };
+        return unsafe { round::<SATURATE, false>(source, destination, n) };
     }
     each_range::<BLOCK>(n, n, |start, end| {
         for index in (start..end).step_by(16) {
