@@ -49,7 +49,7 @@ pub unsafe fn run<K: Kernel>(
     }
     let mut job: Option<Job<'_, K>> = None;
     // Others have its lines from the last one, and each would be waited for.
-    stream::prefetch_to_write((&raw const job).cast(), JOB);
+    stream::prefetch_to_write((&raw const job).cast(), threads::NEAR);
     // Who wants no help does not stand in others' way either.
     let mut streak = (limit != 1).then(Streak::begin);
     let is_large = bytes >= PARALLEL[usize::from(!plain)];
@@ -134,9 +134,6 @@ struct Job<'a, K> {
     /// By which they do.
     through: Option<K>,
 }
-
-/// Bytes of those lines, about.
-const JOB: usize = 256;
 
 impl<K: Kernel> Task for Job<'_, K> {
     fn perform(&self, index: usize) {

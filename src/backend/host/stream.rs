@@ -45,8 +45,9 @@ pub const LARGEST: usize = 16;
 pub const MOST: usize = 4 << 10;
 
 /// How many elements are read, and how many that are put together are written, in turn.
-pub fn chunk(source_size: usize, destination_size: usize) -> usize {
-    CHUNK / source_size.max(destination_size / 2)
+pub const fn chunk(source_size: usize, destination_size: usize) -> usize {
+    let half = destination_size / 2;
+    CHUNK / if source_size > half { source_size } else { half }
 }
 
 /// Whether a result of so many bytes is written around the caches.
@@ -726,6 +727,14 @@ mod tests {
                     assert!(some >= 2 * LINE / size, "{which}: {some}");
                 }
             }
+        }
+    }
+
+    /// As `cast::x86` counts on.
+    #[test]
+    fn a_turn_in_order_is_two_chunks_where_nothing_is_asked_for() {
+        for (read, size) in [(4, 2), (4, 1)] {
+            assert_eq!(turn(read as isize, (read, size, true), false, false), 2 * chunk(read, size));
         }
     }
 

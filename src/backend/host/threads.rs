@@ -145,8 +145,8 @@ const SPIN: Duration = Duration::from_micros(20);
 pub const PATIENCE: Duration = Duration::from_micros(200);
 /// Shares of a job's tasks at most; more threads have some together.
 const SHARES: usize = 16;
-/// Bytes of a task that who takes an offer has asked for by then; what lies behind is rarely looked at.
-const NEAR: usize = 256;
+/// Bytes of a task that are asked for, by who writes it and by who takes an offer; what lies behind is rarely looked at.
+pub const NEAR: usize = 256;
 /// The number of who has the first one.
 const CALLER: usize = 0;
 /// The number of a worker, and of who helps in its place.
