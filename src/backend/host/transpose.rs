@@ -33,12 +33,12 @@ pub use self::strips::{Ahead, Block, each_piece, lines_each};
 pub use self::x86::{Avx2, Avx512};
 use super::isa::Isa;
 use super::shuffle::Shuffle;
-#[cfg(target_arch = "x86_64")]
-use super::stream::through;
 use super::stream::{
     LINE, Line, Memory, asks_first, prefetch_bytes, prefetch_first, prefetch_second, prefetch_to_write,
     write_around, write_around_asking,
 };
+#[cfg(target_arch = "x86_64")]
+use super::stream::{block_ahead, through};
 use crate::layout::Axis;
 
 /// A matrix to transpose, or a part of one.
@@ -1388,7 +1388,12 @@ pub fn off(step: isize, multiple: isize) -> isize {
 fn clashes(matrix: &Matrix, size: usize, side: usize) -> bool {
     // Two sets of the first cache have no room for what becomes of a few squares; one of single bytes has as many rows of
     // the destination as four sets have lines.
-    let clash = if size == 1 { CLASH / 4 } else { CLASH / 2 };
+    let clash = match size {
+        1 => CLASH / 4,
+        // On Zen 4 they have.
+        _ if Memory::is_zen4() => CLASH,
+        _ => CLASH / 2,
+    };
     let (step, rows) = (matrix.destination_row, side as isize);
     // The rows of a square that start about there are in the same sets until some are a line apart.
     let is_near = || {
@@ -1561,7 +1566,7 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
                     continue;
                 }
                 let staged = Matrix { destination: buffer.add(LINE), ..part };
-                transpose(&staged, How::Ahead((block * size) as isize));
+                transpose(&staged, How::Ahead(block_ahead((block * size) as isize)));
                 let (first, last) = (column == 0, column + count == columns);
                 write_around(buffer, part.destination, count * rows * size, first, last);
                 column += count;
@@ -1593,6 +1598,9 @@ unsafe fn streamed(matrix: &Matrix, transpose: TransposeFn, size: usize) -> bool
             let pitch = block * size + LINE;
             // What is narrow is read in order; else the next strip is to the right.
             let (height, ahead) = match is_narrow {
+                true if source_row.unsigned_abs() == columns * size => {
+                    (rows, block_ahead(block as isize * source_row))
+                }
                 true => (rows, block as isize * source_row),
                 false if source_row % CLASH_SMALL == 0 => (block, 2 * LINE as isize),
                 false => (STREAM_ROWS, 2 * LINE as isize),
@@ -1690,10 +1698,13 @@ impl<'a> Batch<'a> {
     /// Whether prefetchers bring what comes next better than who asks for it: very small matrices that follow each other in
     /// the source.
     fn comes_by_itself(&self, first: &Matrix, next: isize, size: usize) -> bool {
-        let row = (first.columns * size) as isize;
+        let row = first.columns * size;
+        // On Zen 4 how long asking for those takes depends on what was done before.
+        let are_wide = || size == 16 && (LINE + 1..=2 * LINE).contains(&row) && Memory::is_zen4();
+        let least = if are_wide() { 2 * BY_THEMSELVES + 1 } else { BY_THEMSELVES };
         Memory::get() == Memory::Near
-            && (first.source_row, next) == (row, self.bytes as isize)
-            && self.bytes < BY_THEMSELVES
+            && (first.source_row, next) == (row as isize, self.bytes as isize)
+            && self.bytes < least
     }
 
     /// Does `these` from one on, to where their results are to be. `asks`: for as many after them.

@@ -608,7 +608,9 @@ const SHORT_WINDOW: usize = 512;
 const NARROW: usize = 16 << 10;
 /// Columns, or rows, of one up to which it is half as large ([`Memory::Near`]): what comes next of it is asked for, and is
 /// soon there.
-const CHANNELS: usize = 4;
+fn channels() -> usize {
+    if Memory::is_zen4() { 5 } else { 4 }
+}
 /// Elements of a row that are worth a cast of their own.
 const OWN: usize = 128;
 
@@ -672,7 +674,7 @@ fn strip_and_block(
     let (strip, block) = (STRIP / source_size, LONGEST.min(SEGMENT / destination_size));
     // Whole lines of as many as there is room for.
     let long = |short: usize| {
-        let few = short <= CHANNELS && Memory::get() == Memory::Near;
+        let few = short <= channels() && Memory::get() == Memory::Near;
         let narrow = if few { NARROW / 2 } else { NARROW };
         narrow / source_size.max(destination_size) / short / LINE * LINE
     };
@@ -786,7 +788,12 @@ impl<'a> Fused<'a> {
         let (height, ahead) = match block.columns < columns {
             _ if self.asks => (rows, 0),
             _ if self.order == Order::Cast => (rows, ROWS_AHEAD * source_row),
-            false => (rows, block.rows as isize * source_row),
+            false => {
+                let next = block.rows as isize * source_row;
+                let is_in_order = source_row.unsigned_abs() == columns * self.source_size;
+                (rows, if columns <= channels() && is_in_order { stream::block_ahead(next) } else { next })
+            }
+            true if rows <= channels() => (rows, stream::block_ahead(STRIP as isize)),
             true if source_row % CLASH == 0 => (block.rows, STRIP as isize),
             true => (HEIGHT.next_multiple_of(block.rows), STRIP as isize),
         };

@@ -1,8 +1,8 @@
 //! Rows that lie crosswise: what follows a row in the destination is far from it in the source, and what follows it in
 //! the source is far from it in the destination. Some rows of the source's axis, and of each some that follow in the
 //! destination, are a block. It is read in the order of the source while the block before is written in that of the
-//! destination, so that memory sees runs of several rows on both sides: a block ahead, or on AMD's less, two lines by turns
-//! with two that are written. What does not fill a line of a run waits for the next block.
+//! destination, so that memory sees runs of several rows on both sides: a block ahead, or less on AMD's but Zen 4, two
+//! lines by turns with two that are written. What does not fill a line of a run waits for the next block.
 
 use std::ops::RangeInclusive;
 
@@ -21,7 +21,8 @@ const LEAST: (i64, i64) = (128, 1 << 10);
 const OPEN: usize = 32;
 /// Bytes that follow each other in the destination in a block at most. Rows that are not put together are two of them at least.
 const RUN: usize = 4 << 10;
-/// The same where such rows are one ([`Memory::joins_rows`]).
+/// The same where rows that are not cast are asked for by turns ([`Memory::asks_by_turns`]), and casts are of rows that are one
+/// ([`Memory::joins_rows`]).
 const SHORT_RUN: usize = 2 << 10;
 /// Bytes from what is read to what is asked for there, and a block at least where its rows are read in another order.
 const AHEAD: usize = 16 << 10;
@@ -68,7 +69,7 @@ pub unsafe fn copy(
     along: &Axis,
     across: &Axis,
 ) {
-    let in_run = match (bytes, Memory::joins_rows()) {
+    let in_run = match (bytes, Memory::asks_by_turns()) {
         (BY_ITSELF.., true) => 1,
         (_, true) => SHORT_RUN / bytes,
         (_, false) => (RUN / bytes).max(2),
@@ -208,7 +209,7 @@ struct Asked {
 impl Asked {
     fn new(source: *const u8, bytes: (usize, usize), (along, across): (&Axis, &Axis)) -> Asked {
         Asked {
-            beside: Memory::joins_rows(),
+            beside: Memory::asks_by_turns(),
             source,
             along: *along,
             across: *across,
