@@ -138,7 +138,7 @@ pub fn asks(step: isize) -> bool {
 
 /// How many bytes ahead of those that are read elements are asked for, which start so many from each other, and have `read`
 /// in the source and `size` in the destination; None: prefetchers are better by themselves. `cut`: they are rows cut from
-/// wider ones that become twice as wide.
+/// wider ones that become twice as wide, or on Zen 4 single bytes that become wider than that.
 fn ahead(step: isize, (read, size, casts): (usize, usize, bool), cut: bool) -> Option<usize> {
     let dense = step == read as isize;
     match Memory::get() {
@@ -387,7 +387,8 @@ pub unsafe fn in_order(
     let picks = casts && step == 2 * read as isize && picks_lines(size);
     let dense = step == read as isize;
     // Prefetchers go on into what is not read.
-    let cut = casts && dense && size == 2 * read && count > 1 && from.row != n as isize * step;
+    let widens = size == 2 * read || read == 1 && size > 2 && Memory::is_zen4();
+    let cut = casts && dense && widens && count > 1 && from.row != n as isize * step;
     let (ahead, through) = (ahead(step, (read, size, casts), cut), through());
     let some = turn(step, (read, size, casts), ahead.is_some(), picks);
     let follow = next == (n * size) as isize;
