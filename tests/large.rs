@@ -391,7 +391,13 @@ fn streamed_casts_of_axes() {
     const BYTES: usize = 17 << 20;
     // Bytes of an element of either side, extents of the source but for the first, and the order of its axes in the result.
     type Case = (usize, usize, &'static [i64], &'static [usize]);
-    const CASES: [Case; 34] = [
+    const CASES: [Case; 39] = [
+        // Few columns and few rows.
+        (4, 2, &[3], &[1, 0]),
+        (4, 8, &[5], &[1, 0]),
+        (8, 4, &[6], &[1, 0]),
+        (4, 4, &[2, 500_003], &[0, 2, 1]),
+        (2, 4, &[5, 300_001], &[0, 2, 1]),
         (4, 1, &[517], &[1, 0]),
         (8, 1, &[769], &[1, 0]),
         (4, 2, &[1031], &[1, 0]),
@@ -582,8 +588,11 @@ fn streamed_crosswise_casts() {
 fn streamed_casts_of_rows() {
     const BYTES: usize = 13 << 20;
     // Elements of a row and between two, bytes of an element of either side, and where in a line the result starts.
-    const CASES: [(usize, usize, usize, usize, usize); 12] = [
+    const CASES: [(usize, usize, usize, usize, usize); 15] = [
         (20, 5, 1, 4, 4),
+        (1500, 16, 1, 4, 0),
+        (4096, 500, 1, 4, 4),
+        (4095, 1, 1, 8, 8),
         (100, 1, 2, 4, 0),
         (53, 1, 4, 8, 8),
         (32, 32, 8, 2, 2),
@@ -630,8 +639,11 @@ fn streamed_batches() {
     const BYTES: usize = 17 << 20;
     const LINE: usize = 64;
     // Rows, columns, bytes of an element.
-    const CASES: [(usize, usize, usize); 43] = [
+    const CASES: [(usize, usize, usize); 46] = [
         (64, 64, 1),
+        (6, 6, 16),
+        (7, 8, 16),
+        (8, 8, 16),
         (128, 64, 1),
         // Some columns at a time, of which the last ones are less than a line.
         (350, 351, 1),
@@ -899,7 +911,7 @@ fn permutes(
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn streamed_permutations() {
     // Bytes of an element, extents of the source, and the order in which the result has its axes.
-    const CASES: [(usize, &[i64], &[usize]); 45] = [
+    const CASES: [(usize, &[i64], &[usize]); 49] = [
         (1, &[17_900_003], &[0]),
         (16, &[1_050_007], &[0]),
         (1, &[3001, 6007], &[1, 0]),
@@ -936,6 +948,10 @@ fn streamed_permutations() {
         (4, &[5, 850_001], &[1, 0]),
         (4, &[12, 350_003], &[1, 0]),
         (8, &[7, 300_001], &[1, 0]),
+        (1, &[2, 8_400_003], &[1, 0]),
+        (2, &[2_800_003, 3], &[1, 0]),
+        (4, &[850_001, 5], &[1, 0]),
+        (16, &[2, 530_001], &[1, 0]),
         // Rows that lie crosswise: short and long ones, few or many on either side, with axes around them.
         (1, &[801, 350, 61], &[1, 0, 2]),
         (2, &[330, 32, 804], &[1, 0, 2]),

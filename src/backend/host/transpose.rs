@@ -1701,10 +1701,10 @@ impl<'a> Batch<'a> {
         let row = first.columns * size;
         // On Zen 4 how long asking for those takes depends on what was done before.
         let are_wide = || size == 16 && (LINE + 1..=2 * LINE).contains(&row) && Memory::is_zen4();
-        let least = if are_wide() { 2 * BY_THEMSELVES + 1 } else { BY_THEMSELVES };
+        let is_small = self.bytes < BY_THEMSELVES || self.bytes <= 2 * BY_THEMSELVES && are_wide();
         Memory::get() == Memory::Near
             && (first.source_row, next) == (row as isize, self.bytes as isize)
-            && self.bytes < least
+            && is_small
     }
 
     /// Does `these` from one on, to where their results are to be. `asks`: for as many after them.
