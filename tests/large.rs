@@ -142,9 +142,9 @@ fn moves() {
     let mut random = Random(7);
     for round in 0..rounds() {
         for (index, shape) in SHAPES.iter().enumerate() {
-            for size in [1usize, 2, 3, 4, 8, 12, 16] {
+            for size in [1usize, 2, 3, 4, 8, 12, 16, 130] {
                 // Every size of every shape, over the rounds.
-                if (size + round + index) % 3 != 0 {
+                if (size + round + index) % 3 != 0 || size > 16 && index % 4 != 0 {
                     continue;
                 }
                 let dtype = DLDataType { code: 200, bits: 8, lanes: size as u16 };
@@ -187,7 +187,7 @@ fn in_the_caches() {
     let mut random = Random(15);
     let (jobs, most) = if cfg!(miri) { (12, 400) } else { (1200 / FEWER, 160_000) };
     for job in 0..jobs {
-        let size = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32][random.below(10)];
+        let size = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 100, 127, 129, 300, 4100][random.below(15)];
         let mut room = (64 + random.below(most)) / size + 1;
         let shape: Vec<i64> = (0..1 + random.below(6))
             .map(|_| {
@@ -1248,6 +1248,53 @@ fn in_a_row() {
             assert!(to.bytes == *want, "{wide:?} of {size} bytes, {:?} to {:?}", from.strides, to.strides);
         }
     }
+}
+
+/// Elements of any size that follow each other on both sides, from where one thread does them to where all do, one copy right
+/// after another, at any place in a line; nothing beside them is written.
+#[test]
+#[cfg(not(miri))]
+fn that_follow_each_other() {
+    let mut random = Random(31);
+    let one_thread = ab_context_options { struct_size: 16, num_threads: 1, staging_bytes: 0 };
+    let mut alone = null_mut();
+    // SAFETY: the options and the place for the result are ours; it is released below.
+    assert_eq!(unsafe { ab_context_create(&one_thread, &mut alone, null_mut()) }, AB_OK);
+    let noise: Vec<u8> = (0..9 << 20).map(|_| random.next() as u8).collect();
+    for bytes in [100_000, 196_608, 262_144, 300_001, 1 << 20, 3 << 20, 8 << 20] {
+        for lanes in [1, 3, 4, 16, 300, 65_535] {
+            let count = (bytes / lanes).max(1);
+            let dtype = DLDataType { code: 200, bits: 8, lanes: lanes as u16 };
+            let shape = [1, count as i64, 1];
+            for (from, to) in [(0, 0), (1, 16), (64, 63)] {
+                let own = count * lanes;
+                let mut destination = vec![0u8; own + 128];
+                let tensor = |memory: *mut u8, byte_offset| DLTensor {
+                    data: memory.cast(),
+                    device: DLDevice { device_type: 1, device_id: 0 },
+                    ndim: 3,
+                    dtype,
+                    shape: shape.as_ptr().cast_mut(),
+                    strides: null_mut(),
+                    byte_offset,
+                };
+                let source = tensor(noise.as_ptr().cast_mut(), from);
+                for context in [null_mut(), alone] {
+                    destination.fill(0xa5);
+                    for _ in 0..3 {
+                        copy(&source, &tensor(destination.as_mut_ptr(), to), context);
+                    }
+                    let which = format!("{count} of {lanes}, {from} to {to}");
+                    let (begin, end) = (to as usize, to as usize + own);
+                    assert_eq!(wrong(&destination[begin..end], &noise[from as usize..][..own]), 0, "{which}");
+                    let is_left = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xa5);
+                    assert!(is_left(&destination[..begin]) && is_left(&destination[end..]), "{which}");
+                }
+            }
+        }
+    }
+    // SAFETY: nobody has it any more.
+    unsafe { ab_context_release(alone) };
 }
 
 #[test]

@@ -8,7 +8,6 @@ use super::boundary::{boundary, clear, input, not_null, output, quietly, write_o
 use super::context::context_of;
 use super::types::*;
 use crate::backend::Allocator;
-use crate::backend::host::ONE_THREAD;
 use crate::context::Context;
 use crate::convert::{self, dense, recent};
 use crate::dlpack::raw::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLTensor};
@@ -191,7 +190,8 @@ pub unsafe extern "C" fn ab_copy_into(
             let (source, destination) = ((source, source_flags), (destination, destination_flags));
             // As most come: nothing is kept at hand for the others.
             if options.is_null() && report.is_null() {
-                if dense::may_be(source.0, destination.0) && dense::copy(source, destination, ONE_THREAD) {
+                let threads = || context_of(context).options().num_threads;
+                if dense::may_be(source.0, destination.0) && dense::copy(source, destination, threads) {
                     return Ok(());
                 }
                 if !are_rows(source.0, destination.0)

@@ -93,6 +93,18 @@ pub unsafe fn copy_bytes(source: u64, destination: u64, bytes: u64) {
     unsafe { copy::bytes(source, destination, bytes as usize) };
 }
 
+/// Copies many elements of so many bytes in all, which follow each other, on so many threads at most.
+///
+/// # Safety
+/// As [`copy_bytes`].
+pub unsafe fn copy_row(source: u64, destination: u64, count: i64, bytes: u64, threads: u32) {
+    let size = bytes as i64 / count;
+    let axes = [Axis { extent: count, source: size, destination: size }];
+    let kernel = Move::new(Sides::between(source, destination), size as usize, bytes as usize, threads);
+    // SAFETY: the caller's.
+    unsafe { split::run(&axes, (0, 0), &kernel, destination, threads) };
+}
+
 impl Backend for Host {
     fn name(&self) -> &'static str {
         "host"

@@ -66,7 +66,7 @@ impl Group {
 
     /// Those of a job with such steps between elements that follow each other.
     pub fn of(isa: Isa, axes: &[Axis], (from, to): (i64, i64)) -> Option<Group> {
-        if !has_shuffles(isa) {
+        if !has_shuffles(isa) || from > MOST as i64 {
             return None;
         }
         let (mut elements, mut reach, mut lowest) = (1, 0, 0);

@@ -56,9 +56,11 @@ pub unsafe fn run<K: Kernel>(
     let part = if is_large || in_order { PART } else { PART_OF_SMALL };
     let most = if is_large { usize::MAX } else { (bytes / awake) as usize * 2 };
     let in_a_row = streak.as_ref().filter(|streak| streak.is_long());
+    // A few large jobs take longer than a moment.
+    let now = |streak: &Streak<'_>| streak.began().or_else(|| is_large.then(threads::nanoseconds));
     let threads = match in_a_row {
-        _ if is_large => threads::available(),
-        Some(streak) => threads::available_lately(streak.began()),
+        Some(streak) => threads::available_lately(now(streak)),
+        None if is_large => threads::available(),
         None => 1,
     };
     let threads = if limit == 0 { threads.min(most) } else { threads.min(most).min(limit as usize) };

@@ -272,8 +272,9 @@ unsafe fn visit_all(
         let (from, to) = ((start.0, inner.source), (start.1, inner.destination));
         Call::Row { from, to, n: inner.extent as usize }
     };
-    // Elements of other sizes are groups.
-    if rest.is_empty() && from_step.unsigned_abs().is_power_of_two() {
+    // Elements of other sizes are groups, unless they follow each other.
+    let follow = (inner.source, inner.destination) == (from_step, to_step);
+    if rest.is_empty() && (follow || from_step.unsigned_abs().is_power_of_two()) {
         return only(row());
     }
     if kernel.shuffles()
