@@ -1,5 +1,6 @@
 //! The one way in and out of every function: a closure in, a status out.
 
+use std::any::Any;
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -22,14 +23,8 @@ pub unsafe fn boundary(error: *mut ab_error, body: impl FnOnce() -> Result<()>) 
     };
     let cause = match guarded(body) {
         Ok(Ok(())) => {
-            if room.is_some() {
-                // SAFETY: output() has checked that there is room, of which these are part.
-                unsafe {
-                    (&raw mut (*error).code).write_unaligned(AB_OK);
-                    (&raw mut (*error).native_code).write_unaligned(0);
-                    (&raw mut (*error).message).cast::<u8>().write(0);
-                }
-            }
+            // SAFETY: output() has checked that there is room.
+            unsafe { tell_success(error, room) };
             return AB_OK;
         }
         Ok(Err(cause)) => cause,
@@ -37,6 +32,56 @@ pub unsafe fn boundary(error: *mut ab_error, body: impl FnOnce() -> Result<()>) 
     };
     // SAFETY: as above.
     unsafe { tell(error, room, &cause) }
+}
+
+/// The same of what a quick look does as a rule, in which nothing fails. Where it says that it did not, `rest` is what the
+/// function returns: by itself, so that the look has few lines of the stack to touch.
+///
+/// # Safety
+/// As [`boundary`].
+#[inline(always)]
+pub unsafe fn boundary_of_quick(
+    error: *mut ab_error,
+    quick: impl FnOnce() -> bool,
+    rest: impl FnOnce() -> ab_status,
+) -> ab_status {
+    // SAFETY: the caller vouches for it.
+    let Ok(room) = (unsafe { output(error, "error") }) else { return AB_E_INVALID_ARGUMENT };
+    if !SILENT.load(Ordering::Relaxed) {
+        silence_panics();
+    }
+    match catch_unwind(AssertUnwindSafe(quick)) {
+        Ok(true) => {
+            // SAFETY: output() has checked that there is room.
+            unsafe { tell_success(error, room) };
+            AB_OK
+        }
+        Ok(false) => rest(),
+        // SAFETY: as above.
+        Err(payload) => unsafe { tell_panic(error, room, &*payload) },
+    }
+}
+
+/// # Safety
+/// `error` has room for `room` bytes, an `ab_error`'s first ones at least.
+#[inline(always)]
+unsafe fn tell_success(error: *mut ab_error, room: Option<usize>) {
+    if room.is_some() {
+        // SAFETY: the caller's; these are part of it.
+        unsafe {
+            (&raw mut (*error).code).write_unaligned(AB_OK);
+            (&raw mut (*error).native_code).write_unaligned(0);
+            (&raw mut (*error).message).cast::<u8>().write(0);
+        }
+    }
+}
+
+/// # Safety
+/// As [`tell`].
+#[cold]
+unsafe fn tell_panic(error: *mut ab_error, room: Option<usize>, payload: &(dyn Any + Send)) -> ab_status {
+    // SAFETY: the caller's.
+    unsafe { tell(error, room, &Error::Internal(text_of(payload))) }
 }
 
 /// Sets a result to NULL, before anything can fail.
@@ -60,11 +105,14 @@ fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, Excerpt> {
     if !SILENT.load(Ordering::Relaxed) {
         silence_panics();
     }
-    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        Excerpt::new(text.unwrap_or("a panic without a text"))
-    })
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| text_of(&*payload))
+}
+
+/// What a panic says.
+fn text_of(payload: &(dyn Any + Send)) -> Excerpt {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    Excerpt::new(text.unwrap_or("a panic without a text"))
 }
 
 /// Whether [`silence_panics`] has been at work. No Once: a child could find it begun by a thread that it does
@@ -298,5 +346,33 @@ mod tests {
     fn a_panic_becomes_an_error() {
         let caught = guarded(|| -> () { panic!("a bug") }).unwrap_err();
         assert_eq!(Error::Internal(caught).to_string(), Error::Internal(Excerpt::new("a bug")).to_string());
+    }
+    /// What a quick look does is told like all else, what it leaves is what the rest says, and its panic an error.
+    #[test]
+    fn quick_looks() {
+        let told = |quick: fn() -> bool| {
+            let mut error = ab_error {
+                struct_size: size_of::<ab_error>() as u32,
+                code: 7,
+                native_code: 7,
+                message: [7; 496],
+            };
+            // SAFETY: the struct is ours.
+            let status = unsafe { boundary_of_quick(&mut error, quick, || AB_E_OVERLAP) };
+            // SAFETY: each of them is written by a text with an end, or not at all.
+            let text =
+                (error.message[0] != 7).then(|| unsafe { std::ffi::CStr::from_ptr(error.message.as_ptr()) });
+            (status, error.code, error.native_code, text.map(|text| text.to_str().unwrap().to_owned()))
+        };
+        assert_eq!(told(|| true), (AB_OK, AB_OK, 0, Some(String::new())));
+        assert_eq!(told(|| false), (AB_E_OVERLAP, 7, 7, None));
+        let text = Error::Internal(Excerpt::new("a bug")).to_string();
+        assert_eq!(told(|| panic!("a bug")), (AB_E_INTERNAL, AB_E_INTERNAL, 0, Some(text)));
+        let mut small = ab_error { struct_size: 4, code: 7, native_code: 7, message: [7; 496] };
+        // SAFETY: as much of it as is said.
+        let status = unsafe { boundary_of_quick(&mut small, || true, || AB_OK) };
+        assert_eq!((status, small.code), (AB_E_INVALID_ARGUMENT, 7));
+        // SAFETY: nothing is told.
+        assert_eq!(unsafe { boundary_of_quick(std::ptr::null_mut(), || true, || AB_E_OVERLAP) }, AB_OK);
     }
 }

@@ -4,7 +4,9 @@ use std::ffi::c_char;
 use std::ptr::NonNull;
 use std::time::Instant;
 
-use super::boundary::{boundary, clear, input, not_null, output, quietly, write_output, write_text};
+use super::boundary::{
+    boundary, boundary_of_quick, clear, input, not_null, output, quietly, write_output, write_text,
+};
 use super::context::context_of;
 use super::types::*;
 use crate::backend::Allocator;
@@ -182,29 +184,21 @@ pub unsafe extern "C" fn ab_copy_into(
     report: *mut ab_report,
     error: *mut ab_error,
 ) -> ab_status {
-    let body = || {
-        not_null(source, "source", "a DLTensor")?;
-        not_null(destination, "destination", "a DLTensor")?;
+    let (from, to) = ((source, source_flags), (destination, destination_flags));
+    // As most come.
+    let quick = || {
+        if source.is_null() || destination.is_null() || !options.is_null() || !report.is_null() {
+            return false;
+        }
         // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
         unsafe {
-            let (source, destination) = ((source, source_flags), (destination, destination_flags));
-            // As most come: nothing is kept at hand for the others.
-            if options.is_null() && report.is_null() {
-                let threads = || context_of(context).options().num_threads;
-                if dense::may_be(source.0, destination.0) && dense::copy(source, destination, threads) {
-                    return Ok(());
-                }
-                if !are_rows(source.0, destination.0)
-                    && recent::copy(source, destination, &ConvertOptions::KEEP, |_| ())
-                {
-                    return Ok(());
-                }
-            }
-            copy_into(context, source, destination, options, report)
+            let threads = || context_of(context).options().num_threads;
+            dense::may_be(source, destination) && dense::copy(from, to, threads)
+                || !are_rows(source, destination) && recent::copy(from, to, &ConvertOptions::KEEP, |_| ())
         }
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for its pointers and for `error`.
+    unsafe { boundary_of_quick(error, quick, || copy_into(context, from, to, options, report, error)) }
 }
 
 /// Whether two tensors are rows of the same elements, which follow each other: these take no longer to copy than to find.
@@ -220,45 +214,52 @@ unsafe fn are_rows(source: *const DLTensor, destination: *const DLTensor) -> boo
 /// Copies what did not come before, or with options, or where a report is wanted.
 ///
 /// # Safety
-/// As [`ab_copy_into`]; the tensors are not NULL.
-#[inline(always)]
+/// As [`ab_copy_into`].
+#[inline(never)]
 unsafe fn copy_into(
     context: *mut ab_context,
-    (source, source_flags): (*const DLTensor, u64),
-    (destination, destination_flags): (*const DLTensor, u64),
+    from: (*const DLTensor, u64),
+    to: (*const DLTensor, u64),
     options: *const ab_convert_options,
     report: *mut ab_report,
-) -> Result<()> {
-    // SAFETY: the caller vouches for its pointers.
-    unsafe {
-        let told = Timed::new(report)?;
-        let mut place = None;
-        let given = if options.is_null() {
-            Ok(&ConvertOptions::KEEP)
-        } else {
-            read_copy_options(options).map(|options| &*place.insert(options))
-        };
-        let (from, to) = ((source, source_flags), (destination, destination_flags));
-        let is_plain = options.is_null() && report.is_null();
-        if let Some(options) = given.as_ref().ok().filter(|_| !is_plain)
-            && !are_rows(source, destination)
-            && recent::copy(from, to, options, |done| told.write(*done))
-        {
-            return Ok(());
+    error: *mut ab_error,
+) -> ab_status {
+    let ((source, source_flags), (destination, destination_flags)) = (from, to);
+    let body = || {
+        not_null(source, "source", "a DLTensor")?;
+        not_null(destination, "destination", "a DLTensor")?;
+        // SAFETY: the caller vouches for its pointers; NULL has been ruled out.
+        unsafe {
+            let told = Timed::new(report)?;
+            let mut place = None;
+            let given = if options.is_null() {
+                Ok(&ConvertOptions::KEEP)
+            } else {
+                read_copy_options(options).map(|options| &*place.insert(options))
+            };
+            let is_plain = options.is_null() && report.is_null();
+            if let Some(options) = given.as_ref().ok().filter(|_| !is_plain)
+                && !are_rows(source, destination)
+                && recent::copy(from, to, options, |done| told.write(*done))
+            {
+                return Ok(());
+            }
+            let (mut dims, mut destination_dims) = (Dims::new(), Dims::new());
+            let source = TensorView::read(source, source_flags, "source", &mut dims)?;
+            let destination =
+                TensorView::read(destination, destination_flags, "destination", &mut destination_dims)?;
+            let (options, context) = (given?, context_of(context));
+            if told.is_wanted() {
+                let (source, destination) = (source, destination);
+                told.write(convert::copy_into(context, &source, &destination, options)?);
+            } else {
+                convert::copy_into_without_report(context, &source, &destination, options)?;
+            }
         }
-        let (mut dims, mut destination_dims) = (Dims::new(), Dims::new());
-        let source = TensorView::read(source, source_flags, "source", &mut dims)?;
-        let destination =
-            TensorView::read(destination, destination_flags, "destination", &mut destination_dims)?;
-        let (options, context) = (given?, context_of(context));
-        if told.is_wanted() {
-            let (source, destination) = (source, destination);
-            told.write(convert::copy_into(context, &source, &destination, options)?);
-        } else {
-            convert::copy_into_without_report(context, &source, &destination, options)?;
-        }
-    }
-    Ok(())
+        Ok(())
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
 }
 
 /// What ab_convert would do, without doing it: the same status, and the same report but for

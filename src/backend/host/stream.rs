@@ -224,10 +224,23 @@ impl Memory {
         Memory::joins_rows() && !Memory::is_zen4()
     }
 
-    /// What copies bytes in order.
+    /// What copies bytes in order: one look, for it is what many calls come to.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn copies() -> Copies {
+        const ALL: [Copies; 3] = [Copies::System, Copies::Vectors, Copies::Lines];
+        static CHOSEN: AtomicU8 = AtomicU8::new(u8::MAX);
+        // All come to the same.
+        ALL.get(usize::from(CHOSEN.load(Ordering::Relaxed))).copied().unwrap_or_else(|| {
+            let chosen = Memory::choose_copies();
+            CHOSEN.store(chosen as u8, Ordering::Relaxed);
+            chosen
+        })
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[cold]
+    fn choose_copies() -> Copies {
         let (memory, is_zen5) = Memory::known();
         match memory {
             // Which has AVX-512, or would not be known as what it is.
