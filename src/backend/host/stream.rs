@@ -8,7 +8,7 @@ pub mod crossed;
 mod x86;
 
 use std::mem::MaybeUninit;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::copy::{CopyFn, Steps};
