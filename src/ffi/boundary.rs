@@ -47,10 +47,7 @@ pub unsafe fn boundary_of_quick(
 ) -> ab_status {
     // SAFETY: the caller vouches for it.
     let Ok(room) = (unsafe { output(error, "error") }) else { return AB_E_INVALID_ARGUMENT };
-    if !SILENT.load(Ordering::Relaxed) {
-        silence_panics();
-    }
-    match catch_unwind(AssertUnwindSafe(quick)) {
+    match caught(quick) {
         Ok(true) => {
             // SAFETY: output() has checked that there is room.
             unsafe { tell_success(error, room) };
@@ -102,10 +99,16 @@ pub fn quietly<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 
 #[inline(always)]
 fn guarded<T>(body: impl FnOnce() -> T) -> Result<T, Excerpt> {
+    caught(body).map_err(|payload| text_of(&*payload))
+}
+
+/// Runs a function, of which nothing is printed if it panics.
+#[inline(always)]
+fn caught<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
     if !SILENT.load(Ordering::Relaxed) {
         silence_panics();
     }
-    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| text_of(&*payload))
+    catch_unwind(AssertUnwindSafe(body))
 }
 
 /// What a panic says.
@@ -347,6 +350,7 @@ mod tests {
         let caught = guarded(|| -> () { panic!("a bug") }).unwrap_err();
         assert_eq!(Error::Internal(caught).to_string(), Error::Internal(Excerpt::new("a bug")).to_string());
     }
+
     /// What a quick look does is told like all else, what it leaves is what the rest says, and its panic an error.
     #[test]
     fn quick_looks() {
